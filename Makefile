@@ -1,0 +1,30 @@
+# Every target sets up .venv by itself.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-long lint bench clean
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: .venv/ready
+	$(BIN)/baton demo
+
+test: .venv/ready
+	$(BIN)/pytest
+
+test-long: .venv/ready
+	$(BIN)/pytest -m 'long or not long'
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/ready
+	$(BIN)/python bench/lanes.py
+
+clean:
+	rm -rf .venv

@@ -1,0 +1,17 @@
+"""Baton: sequential and parallel federated learning, compared by measurement and by theory."""
+
+from typing import Any
+
+__version__ = "0.1.0"
+__all__ = ["BadInput", "Setting", "Store", "Study", "run"]
+
+_HOMES = {"BadInput": "errors", "Setting": "setting", "Store": "store", "Study": "study", "run": "sweep"}
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded on first use: `baton --help` need not wait for torch."""
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'baton' has no attribute {name!r}")
+    return getattr(import_module(f"baton.{_HOMES[name]}"), name)

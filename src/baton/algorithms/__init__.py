@@ -1,0 +1,11 @@
+"""Algorithms by name: functions (*, options) -> Algorithm. To add one: its file and one line in ALGORITHMS."""
+
+from collections.abc import Callable
+
+from baton.algorithms.base import Algorithm, Sites
+from baton.algorithms.parallel import parallel
+from baton.algorithms.sequential import sequential
+
+ALGORITHMS: dict[str, Callable[..., Algorithm]] = {"sequential": sequential, "parallel": parallel}
+
+__all__ = ["ALGORITHMS", "Algorithm", "Sites"]

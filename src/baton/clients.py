@@ -1,0 +1,132 @@
+"""Who holds which samples, and the minibatches a leg draws from them: all keyed, nothing kept between visits."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from baton import datasets, rng
+from baton.datasets import Dataset
+from baton.errors import BadInput
+from baton.lanes import Lanes
+from baton.names import bind
+from baton.partitions import PARTITIONS
+from baton.setting import Setting
+
+
+class Clients(NamedTuple):
+    """The pooled samples of all lanes' data sets, and tables of who holds what: memory in samples + M a partition.
+
+    Samples of partition p's client m: samples[start[p, m] : start[p, m + 1]], as places in the pool.
+    """
+
+    x: Tensor  # [N, ...] pool
+    y: Tensor  # [N]
+    samples: Tensor  # [sum of the partitions' samples]
+    start: Tensor  # [P, M + 1]
+    smallest: int  # samples at the smallest client
+    largest: int  # and at the largest
+    test_x: Tensor  # [D, n, ...] one test set a data set
+    test_y: Tensor  # [D, n]
+    dataset: Tensor  # [P] which data set a partition splits
+
+
+def owners(spec: str, data: Dataset, clients: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """owner [N]: the client of each training sample, -1 for a sample nobody holds."""
+    _, split, params = bind("partition", spec, PARTITIONS)
+    labels = data.y.numpy()
+    if data.classes == 0:
+        owner = data.owner.numpy() if data.owner is not None else None
+        if spec != "natural" or owner is None:
+            raise BadInput(f"partition: {spec!r} splits labelled samples; this data set's own clients are 'natural'")
+        return owner
+    owner = np.asarray(split(labels, clients, **params))
+    if owner.shape != labels.shape or owner.min() < -1 or owner.max() >= clients:
+        raise BadInput(f"partition: {spec!r} must give each of the {len(labels)} samples a client from 0 to {clients - 1}")
+    return owner
+
+
+def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device) -> tuple[Clients, Tensor]:
+    """The clients of lanes that share a program, and which partition each lane reads [L]."""
+    names = list(dict.fromkeys(s.dataset for s in settings))
+    pairs = list(dict.fromkeys((s.dataset, s.partition) for s in settings))
+    clients = settings[0].clients
+    loaded = [datasets.load(name, clients) for name in names]
+    base = np.cumsum([0, *(len(data.y) for data in loaded)])
+    samples, starts, filled = [], [], 0
+    for name, partition in pairs:
+        d = names.index(name)
+        owner = owners(partition, loaded[d], clients)
+        order = np.argsort(owner, kind="stable")
+        order = order[np.count_nonzero(owner < 0) :]
+        counts = np.bincount(owner[owner >= 0], minlength=clients)
+        samples.append(order + base[d])
+        starts.append(filled + np.concatenate([[0], np.cumsum(counts)]))
+        filled += len(order)
+    start = np.stack(starts)
+    sizes = np.diff(start, axis=1)
+    table = Clients(
+        x=torch.cat([data.x for data in loaded]).to(device, dtype),
+        y=torch.cat([data.y for data in loaded]).to(device),
+        samples=torch.from_numpy(np.concatenate(samples)).to(device),
+        start=torch.from_numpy(start).to(device),
+        smallest=int(sizes.min()),
+        largest=int(sizes.max()),
+        test_x=torch.stack([data.test_x for data in loaded]).to(device, dtype),
+        test_y=torch.stack([data.test_y for data in loaded]).to(device),
+        dataset=torch.tensor([names.index(name) for name, _ in pairs], device=device),
+    )
+    return table, torch.tensor([pairs.index((s.dataset, s.partition)) for s in settings], device=device)
+
+
+class Batches(NamedTuple):
+    """The minibatches of one leg a lane."""
+
+    index: Tensor  # [L, K, b] places in the pool
+    weight: Tensor  # [L, K, b] 1, or 0 where a short batch is padded
+    key: Tensor  # [L, K] for what is drawn anew at each step: dropout, augmentation
+    count: Tensor  # [L] samples the client holds
+
+
+def spans(clients: Clients, lanes: Lanes, client: Tensor) -> tuple[Tensor, Tensor]:
+    """(first place, samples) of client [L, ...] in each lane's partition."""
+    partition = lanes.partition.view(-1, *[1] * (client.dim() - 1))
+    first = clients.start[partition, client]
+    return first, clients.start[partition, client + 1] - first
+
+
+def batches(clients: Clients, lanes: Lanes, round: int, client: Tensor, setting: Setting) -> Batches:
+    """K minibatches for one visit to client [L]: shuffled, cut into b, a short last one, reshuffled after each pass."""
+    steps, size = setting.local_steps, setting.batch_size
+    first, count = spans(clients, lanes, client)
+    visit = rng.bits(lanes.seed, rng.SHUFFLE, round, client)  # [L]
+    if setting.sampling == "replacement":
+        slot = torch.arange(steps * size, device=client.device)
+        draw = rng.bits(visit.unsqueeze(1), rng.REPLACEMENT, slot)
+        item = rng.below(draw, count.clamp(min=1).unsqueeze(1)).view(-1, steps, size)
+        weight = torch.ones_like(item, dtype=clients.x.dtype)
+    else:
+        size = max(1, min(size, clients.largest))  # no wider than any client can fill
+        order = rng.passes(visit, count, steps * size, clients.smallest, clients.largest)
+        n = count.view(-1, 1, 1)
+        per_pass = ((n + setting.batch_size - 1) // setting.batch_size).clamp(min=1)
+        step = torch.arange(steps, device=client.device).view(1, -1, 1)
+        place = (step % per_pass) * setting.batch_size + torch.arange(size, device=client.device)  # [L, K, b]
+        weight = (place < n).to(clients.x.dtype)
+        flat = ((step // per_pass) * n + place).clamp(max=steps * size - 1).flatten(1)
+        item = order.gather(1, flat).view(place.shape)
+    index = clients.samples[(first.view(-1, 1, 1) + item).clamp(max=len(clients.samples) - 1)]
+    key = rng.bits(visit.unsqueeze(1), rng.DROPOUT, torch.arange(steps, device=client.device))
+    return Batches(index, weight, key, count)
+
+
+def members(clients: Clients, lanes: Lanes, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """All samples of chosen clients [L, S], one after another: (places in the pool [L, T], weight [L, T])."""
+    first, count = spans(clients, lanes, chosen)
+    ends = count.cumsum(1)
+    place = torch.arange(int(ends[:, -1].max()), device=chosen.device).expand(len(chosen), -1).contiguous()
+    which = torch.searchsorted(ends, place, right=True).clamp(max=chosen.shape[1] - 1)
+    item = first.gather(1, which) + place - (ends - count).gather(1, which)
+    return clients.samples[item.clamp(max=len(clients.samples) - 1)], place < ends[:, -1:]

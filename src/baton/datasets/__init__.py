@@ -1,0 +1,36 @@
+"""Data sets by name. One file each; to add one: its file and one line in DATASETS."""
+
+from functools import lru_cache
+
+from baton.datasets import digits, quadratic
+from baton.datasets.base import Dataset, Optimum, Source
+from baton.names import bind, split
+
+DATASETS: dict[str, Source] = {
+    "quadratic": quadratic.PAIR,
+    "quadratic_random": quadratic.RANDOM,
+    "digits": digits.DIGITS,
+}
+LOADERS = {name: source.load for name, source in DATASETS.items()}
+
+__all__ = ["DATASETS", "LOADERS", "Dataset", "Optimum", "Source", "load", "shape", "source"]
+
+
+def source(spec: str) -> Source:
+    """The registered source of a spec; a user's own loader gets the common defaults."""
+    name, _ = split("dataset", spec, DATASETS)
+    return DATASETS.get(name) or Source(bind("dataset", spec, LOADERS)[1], model="logistic", clients=10)
+
+
+def shape(spec: str) -> str:
+    """What must be equal for two specs to share a program."""
+    name, params = split("dataset", spec, DATASETS)
+    fixed = source(spec).shape
+    return f"{name}:{sorted((k, v) for k, v in params.items() if fixed is None or k in fixed)}"
+
+
+@lru_cache(maxsize=64)
+def load(spec: str, clients: int) -> Dataset:
+    """The data set a spec names."""
+    _, loader, params = bind("dataset", spec, LOADERS)
+    return loader(clients, **params)

@@ -1,0 +1,41 @@
+"""What a data set is."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Optimum(NamedTuple):
+    """Where a quadratic objective F(x) = (x - x*)' A (x - x*) / 2 + F* is smallest."""
+
+    x: Tensor  # [d]
+    hessian: Tensor  # [d, d] A
+
+
+class Dataset(NamedTuple):
+    """Training and test samples, and what one sample costs."""
+
+    x: Tensor  # [N, ...]
+    y: Tensor  # [N] int64; zeros where samples carry no label
+    test_x: Tensor  # [n, ...]
+    test_y: Tensor  # [n]
+    classes: int  # 0: no labels, so no accuracy
+    loss: Callable[[Tensor, Tensor], Tensor]  # (model output [b, ...], y [b]) -> [b]
+    augment: Callable[[Tensor, Tensor], Tensor] | None = None  # (x [b, ...], key) -> x, fresh at each access
+    owner: Tensor | None = None  # [N] the client each sample belongs to by nature
+    optimum: Optimum | None = None
+
+
+class Source(NamedTuple):
+    """How a data set is loaded, and the settings that go with it unless others are given.
+
+    load(clients, *, options) -> Dataset. Lanes whose specs differ only outside `shape` share one program.
+    """
+
+    load: Callable[..., Dataset]
+    model: str
+    clients: int
+    partition: str = "iid"
+    dtype: str = "float32"
+    shape: tuple[str, ...] | None = None  # options that fix the sample's shape; None: all of them

@@ -1,0 +1,42 @@
+"""Lanes: independent runs that advance together. Every leaf of Params carries the lane axis first."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Params = dict[str, Tensor]  # every leaf [L, ...]
+
+
+class Lanes(NamedTuple):
+    """What may differ inside one program, one entry a lane."""
+
+    seed: Tensor  # [L] int64
+    lr: Tensor  # [L] eta
+    clip: Tensor  # [L] largest gradient norm; 0 = no clipping
+    weight_decay: Tensor  # [L]
+    partition: Tensor  # [L] int64: which table of Clients this lane reads
+
+    def repeat(self, times: int) -> "Lanes":
+        """Each lane `times` times in a row: the lanes of a round's participants."""
+        return Lanes(*(field.repeat_interleave(times) for field in self))
+
+
+def per_lane(vector: Tensor, leaf: Tensor) -> Tensor:
+    """[L] shaped so that it broadcasts over leaf [L, ...]."""
+    return vector.view(-1, *[1] * (leaf.dim() - 1))
+
+
+def norm(x: Params) -> Tensor:
+    """The global norm of each lane: [L]. Norm of the leaves' norms, as clip_grad_norm_ takes it."""
+    return torch.stack([leaf.flatten(1).norm(dim=1) for leaf in x.values()]).norm(dim=0)
+
+
+def finite(x: Params) -> Tensor:
+    """Which lanes hold only finite numbers: [L]."""
+    return torch.stack([leaf.flatten(1).isfinite().all(1) for leaf in x.values()]).all(0)
+
+
+def where(mask: Tensor, a: Params, b: Params) -> Params:
+    """a where mask [L], else b."""
+    return {name: torch.where(per_lane(mask, a[name]), a[name], b[name]) for name in a}

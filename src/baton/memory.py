@@ -1,0 +1,69 @@
+"""How many lanes fit the memory given."""
+
+import re
+from pathlib import Path
+
+import torch
+
+from baton import clients, datasets, models
+from baton.algorithms import ALGORITHMS
+from baton.errors import BadInput
+from baton.names import bind
+from baton.nn import Net
+from baton.setting import Setting
+
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse(text: str) -> int:
+    """Bytes from `500M`, `2GB`, `1.5GiB`."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+    if not match or float(match[1]) <= 0:
+        raise BadInput(f"memory: {text!r} is not a size; 500M or 2GB is right")
+    return int(float(match[1]) * UNITS[match[2].upper()])
+
+
+def readable(size: float) -> str:
+    """A size for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError
+
+
+def free(device: torch.device) -> int:
+    """A safe share of what is free: half of main memory, four fifths of a GPU's."""
+    if device.type == "cuda":
+        return int(0.8 * torch.cuda.mem_get_info(device)[0])
+    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024 // 2
+    except (OSError, KeyError):
+        return 4 << 30
+
+
+def per_lane(setting: Setting) -> int:
+    """Bytes one lane needs while it trains: counted from the model's layers and the leg's tensors."""
+    data = datasets.load(setting.dataset, setting.clients)
+    dtype = getattr(torch, setting.dtype)
+    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
+    net = Net(build, dtype, torch.device("cpu"))
+    sample = data.x[0].to(dtype)
+    owner = clients.owners(setting.partition, data, setting.clients)
+    largest = int(torch.from_numpy(owner[owner >= 0]).bincount().max())
+    _, make, options = bind("algorithm", setting.algorithm, ALGORITHMS)
+    copies = setting.participants if make(**options).parallel else 1
+    batch = min(setting.batch_size, largest) if setting.sampling == "shuffle" else setting.batch_size
+    drawn = setting.local_steps * batch
+    step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()
+    draws = 8 * 8 * (drawn + min(largest, 16 * drawn + 640))
+    return (step * copies + 3 * net.size()) * dtype.itemsize + draws * copies
+
+
+def lanes_that_fit(setting: Setting, memory: int) -> int:
+    """How many lanes of this shape one chunk may hold."""
+    each = per_lane(setting)
+    if each > memory:
+        raise BadInput(f"memory: {readable(memory)} is too little; one lane of this setting needs {readable(each)}")
+    return memory // each

@@ -1,0 +1,109 @@
+"""Names as users write them: `exdir:C=1,alpha=10`, or `package.module:factory` for what is not registered."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from baton.errors import BadInput, nearest
+
+Value = int | float | str | bool
+
+
+def _value(text: str) -> Value:
+    """A number, a fraction such as 1/3, true/false, or a word."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(Fraction(text)) if "/" in text else float(text)
+    except (ValueError, ZeroDivisionError):
+        return text
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def split(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, dict[str, Value]]:
+    """`name:key=value,...` -> (name, {key: value}); name is registered or a `package.module:factory` path."""
+    head, _, tail = spec.partition(":")
+    if head not in known and tail and "=" not in tail.partition(":")[0]:
+        factory, _, tail = tail.partition(":")
+        head = f"{head}:{factory}"
+    elif head not in known:
+        raise BadInput(f"{field}: no {field} named {head!r}; {nearest(head, known)}")
+    params: dict[str, Value] = {}
+    for item in filter(None, tail.split(",")):
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise BadInput(f"{field}: {spec!r} has {item!r} where key=value is right, as in name:key=value,key=value")
+        if key.strip() in params:
+            raise BadInput(f"{field}: {spec!r} gives {key.strip()!r} twice")
+        params[key.strip()] = _value(value.strip())
+    return head, params
+
+
+def find(field: str, name: str, known: Mapping[str, Any]) -> Any:
+    """What a registered name or a `package.module:factory` path stands for."""
+    if name in known:
+        return known[name]
+    module, _, factory = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), factory)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BadInput(f"{field}: {name!r} cannot be imported ({error}); {nearest(module, known)}") from None
+
+
+def _check(field: str, name: str, key: str, value: Value, parameter: inspect.Parameter) -> Value:
+    wanted = parameter.annotation
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if wanted in (int, float, str, bool) and type(value) is not wanted:
+        raise BadInput(f"{field}: {name}:{key}={_text(value)} is not {_article(wanted)}")
+    return value
+
+
+def _article(kind: type) -> str:
+    return {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}[kind]
+
+
+def options(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters a user may give by name: the keyword-only ones."""
+    found = inspect.signature(function, eval_str=True).parameters
+    return {name: p for name, p in found.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def bind(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, Callable[..., Any], dict[str, Value]]:
+    """(name, what it stands for, its parameters), every parameter checked against the function's keyword arguments."""
+    name, given = split(field, spec, known)
+    function = find(field, name, known)
+    allowed = options(function)
+    for key in given:
+        if key not in allowed:
+            hint = nearest(key, allowed) if allowed else "it takes none"
+            raise BadInput(f"{field}: {name} has no parameter {key!r}; {hint}")
+    for key, parameter in allowed.items():
+        if parameter.default is parameter.empty and key not in given:
+            raise BadInput(f"{field}: {name} needs {key}, as in {name}:{key}=1")
+    return name, function, {key: _check(field, name, key, given[key], allowed[key]) for key in allowed if key in given}
+
+
+def canonical(field: str, spec: str, known: Mapping[str, Any]) -> str:
+    """The one spelling of a spec: parameters in the function's order, those at their defaults left out."""
+    name, function, params = bind(field, spec, known)
+    defaults = options(function)
+    given = [f"{key}={_text(value)}" for key, value in params.items() if value != defaults[key].default]
+    return name + (":" + ",".join(given) if given else "")
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    """How a name may be written, for listings: `exdir:C=…,alpha=…,seed=0`."""
+    shown = [f"{k}={'…' if p.default is p.empty else _text(p.default)}" for k, p in options(function).items()]
+    return name + (":" + ",".join(shown) if shown else "")

@@ -1,0 +1,6 @@
+"""Layers that know lanes, and torch modules turned into functions over lanes."""
+
+from baton.nn.dropout import KeyedDropout
+from baton.nn.net import Net
+
+__all__ = ["KeyedDropout", "Net"]

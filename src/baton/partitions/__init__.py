@@ -1,0 +1,24 @@
+"""Partitions by name: who holds which samples.
+
+A partition is a function (labels [N], clients M, *, options) -> owner [N]: the client of each sample, so that a sample
+cannot be at two clients. To add one: its file and one line in PARTITIONS.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baton.partitions.dirichlet import dirichlet
+from baton.partitions.exdir import exdir
+from baton.partitions.iid import iid
+from baton.partitions.natural import natural
+
+Owner = NDArray[np.int64]
+
+PARTITIONS: dict[str, Callable[..., Owner]] = {
+    "iid": iid,
+    "dirichlet": dirichlet,
+    "exdir": exdir,
+    "natural": natural,
+}

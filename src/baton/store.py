@@ -1,0 +1,230 @@
+"""The store: runs/<run_id>/ with setting.json, metrics.csv and state.safetensors; every file appears whole or not at all.
+
+A run is complete when its state.safetensors is there: it is written last. Work in flight lies in runs/.work/<plan>/: the
+plan, and one checkpoint a chunk that holds all its lanes, so that one rename moves them all forward together.
+"""
+
+import csv
+import fcntl
+import io
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save
+
+from baton.engine import Snapshot
+from baton.errors import BadInput
+from baton.evaluate import COLUMNS, EXACT
+from baton.setting import Setting
+
+Metrics = dict[str, NDArray[np.float64]]  # column -> [rows]; nan where a cell is empty
+
+
+class Run(NamedTuple):
+    """One stored run."""
+
+    setting: Setting
+    metrics: Metrics
+    complete: bool
+    diverged: int | None  # the round, if any
+
+
+def write(path: Path, data: bytes, keep: bool = False) -> None:
+    """Atomically: a reader sees the old file or the new one. keep: also safe against a power cut."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(temporary, "wb") as file:
+        file.write(data)
+        if keep:
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+class Store:
+    """A folder of runs."""
+
+    def __init__(self, root: str | Path = "runs") -> None:
+        self.root = Path(root)
+        if self.root.exists() and not self.root.is_dir():
+            raise BadInput(f"runs: {str(self.root)!r} is a file; a folder is right")
+
+    def folder(self, run_id: str) -> Path:
+        """runs/<run_id>."""
+        return self.root / run_id
+
+    def complete(self, run_id: str) -> bool:
+        """Whether the run has been trained to its end."""
+        return (self.folder(run_id) / "state.safetensors").is_file()
+
+    def ids(self) -> list[str]:
+        """Every run in the store, complete or not."""
+        return sorted(path.parent.name for path in self.root.glob("*/setting.json"))
+
+    def find(self, prefix: str) -> str:
+        """The run whose id starts so."""
+        found = [run for run in self.ids() if run.startswith(prefix)]
+        if len(found) != 1:
+            what = f"{len(found)} runs start so" if found else f"no such run in {str(self.root)!r}"
+            raise BadInput(f"run: {prefix!r}: {what}; 'baton list runs' shows the ids")
+        return found[0]
+
+    def read(self, run_id: str) -> Run:
+        """A stored run, complete or not."""
+        folder = self.folder(run_id)
+        try:
+            setting = Setting.from_json((folder / "setting.json").read_text())
+            metrics = _read_metrics(folder / "metrics.csv")
+            done = self.complete(run_id)
+            diverged = json.loads(_metadata(folder / "state.safetensors"))["diverged"] if done else None
+        except FileNotFoundError as error:
+            raise BadInput(f"run: {run_id}: no {Path(error.filename).name} in {str(folder)!r}; train it first") from None
+        except BadInput as error:
+            raise BadInput(f"run: {run_id}: {error}") from None
+        return Run(setting, metrics, done, diverged)
+
+    def params(self, run_id: str) -> dict[str, torch.Tensor]:
+        """The final state of a complete run, without the lane axis."""
+        return load_file(self.folder(run_id) / "state.safetensors")
+
+    def show(self, settings: Sequence[Setting], at: Snapshot) -> None:
+        """Metrics so far, for whoever looks while training goes on."""
+        diverged = at.diverged.tolist()
+        for lane, setting in enumerate(settings):
+            folder = self.folder(setting.run_id)
+            folder.mkdir(parents=True, exist_ok=True)
+            if not (folder / "setting.json").is_file():
+                write(folder / "setting.json", setting.to_json().encode())
+            write(folder / "metrics.csv", _metrics_csv(at, lane, diverged[lane]))
+
+    def finish(self, settings: Sequence[Setting], at: Snapshot) -> None:
+        """The files of runs that reached their end; state.safetensors last, since it says so."""
+        self.show(settings, at)
+        diverged = at.diverged.tolist()
+        state = {name: leaf.cpu() for name, leaf in at.state.items()}
+        for lane, setting in enumerate(settings):
+            about = {
+                "run": setting.run_id,
+                "round": at.round if diverged[lane] < 0 else diverged[lane],
+                "diverged": None if diverged[lane] < 0 else diverged[lane],
+            }
+            tensors = {name: leaf[lane].contiguous() for name, leaf in state.items()}
+            write(self.folder(setting.run_id) / "state.safetensors", _pack(tensors, about))
+        os.sync()
+
+    def log(self, entry: dict[str, Any]) -> None:
+        """One line in runs/journal.jsonl: what ran when, on what, for how long."""
+        with open(self.root / "journal.jsonl", "a") as file:
+            file.write(json.dumps(entry, sort_keys=True) + "\n")
+
+
+class Work:
+    """A plan in flight: runs/.work/<plan>/."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.folder = store.root / ".work" / name
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """One process a plan. The system lets go of the lock however the process ends."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / "lock", "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadInput(f"runs: another process is training these runs ({self.folder}); wait for it") from None
+            yield
+
+    def plan(self) -> list[list[str]] | None:
+        """The chunks as lists of run ids, if they were laid down before."""
+        path = self.folder / "plan.json"
+        chunks: list[list[str]] | None = json.loads(path.read_text()) if path.is_file() else None
+        return chunks
+
+    def write_plan(self, chunks: list[list[str]]) -> None:
+        """Lay the chunks down, so that going on uses the same ones whatever memory is free then."""
+        write(self.folder / "plan.json", json.dumps(chunks).encode(), keep=True)
+
+    def _path(self, chunk: int) -> Path:
+        return self.folder / f"{chunk:05d}.safetensors"
+
+    def in_flight(self, chunk: int) -> bool:
+        """Whether a checkpoint of this chunk lies there."""
+        return self._path(chunk).is_file()
+
+    def save(self, chunk: int, at: Snapshot) -> None:
+        """A checkpoint of all lanes of a chunk."""
+        tensors = {f"state/{name}": leaf.cpu().contiguous() for name, leaf in at.state.items()}
+        tensors["diverged"] = at.diverged.cpu()
+        for metric, series in at.history.items():
+            kept = [(r, values) for r, values in series if r <= at.round]
+            tensors[f"rounds/{metric}"] = torch.tensor([r for r, _ in kept])
+            tensors[f"values/{metric}"] = torch.from_numpy(np.stack([values for _, values in kept]))
+        write(self._path(chunk), _pack(tensors, {"round": at.round}), keep=True)
+
+    def load(self, chunk: int, device: torch.device) -> Snapshot:
+        """The checkpoint of a chunk."""
+        path = self._path(chunk)
+        round = json.loads(_metadata(path))["round"]
+        tensors = load_file(path)
+        state = {name[6:]: leaf.to(device) for name, leaf in tensors.items() if name.startswith("state/")}
+        metrics = [name[7:] for name in tensors if name.startswith("values/")]
+        history = {
+            m: list(zip(tensors[f"rounds/{m}"].tolist(), tensors[f"values/{m}"].numpy(), strict=True)) for m in metrics
+        }
+        return Snapshot(round, state, tensors["diverged"].to(device), history)
+
+    def drop(self, chunk: int) -> None:
+        """The chunk's runs are in the store: its checkpoint is no longer needed."""
+        self._path(chunk).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """The whole plan is done."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _pack(tensors: dict[str, torch.Tensor], about: dict[str, Any]) -> bytes:
+    # One metadata key: safetensors writes several in no fixed order, and the same run must give the same bytes.
+    data: bytes = save(tensors, {"baton": json.dumps(about, sort_keys=True)})
+    return data
+
+
+def _metadata(path: Path) -> str:
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            return str(file.metadata()["baton"])
+    except (safetensors.SafetensorError, TypeError, KeyError):
+        raise BadInput(f"{path.name} is damaged; delete {str(path.parent)!r} to train again") from None
+
+
+def _metrics_csv(at: Snapshot, lane: int, diverged: int) -> bytes:
+    """Rows by round; empty where a metric was not taken, nan from the round a run diverged at, which ends it."""
+    columns = [*COLUMNS, *(name for name in EXACT if name in at.history)]
+    rows: dict[int, dict[str, str]] = {}
+    for metric, series in at.history.items():
+        for round, values in series:
+            if round <= at.round and (diverged < 0 or round < diverged):
+                rows.setdefault(round, {})[metric] = repr(float(values[lane]))
+    if diverged >= 0:
+        rows[diverged] = dict.fromkeys(at.history, "nan")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["round", *columns])
+    writer.writerows([round, *(rows[round].get(name, "") for name in columns)] for round in sorted(rows))
+    return text.getvalue().encode()
+
+
+def _read_metrics(path: Path) -> Metrics:
+    with open(path, newline="") as file:
+        header, *rows = csv.reader(file)
+    if any(len(row) != len(header) for row in rows):
+        raise BadInput(f"{path.name} is damaged; delete {str(path.parent)!r} to train again")
+    return {name: np.array([float(row[i] or "nan") for row in rows]) for i, name in enumerate(header)}

@@ -1,0 +1,165 @@
+"""Many runs: grouped into programs, cut into chunks that fit the memory, trained, stored, and gone on with."""
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+import baton
+from baton import memory as mem
+from baton.engine import Program, Snapshot, advance, start
+from baton.errors import BadInput
+from baton.setting import Setting
+from baton.store import Run, Store, Work
+
+CHECKPOINT_SECONDS = 20.0
+
+
+class Progress(NamedTuple):
+    """Where a sweep stands."""
+
+    chunk: int  # from 1
+    chunks: int
+    lanes: int
+    round: int
+    rounds: int
+    steps: int  # SGD steps done, all lanes of all chunks together
+    total: int
+
+
+class Plan(NamedTuple):
+    """What a sweep is going to do."""
+
+    chunks: list[list[Setting]]
+    done: int  # runs that are complete already
+    programs: int
+    memory: int
+    per_lane: list[int]  # bytes, one entry a program
+
+
+def device_of(name: str) -> torch.device:
+    """`auto` takes a GPU where there is one."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise BadInput(f"device: {name!r}; auto, cpu or cuda is right")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise BadInput("device: 'cuda' is not here; auto or cpu is right")
+    return torch.device("cuda" if name == "cuda" or (name == "auto" and torch.cuda.is_available()) else "cpu")
+
+
+def plan(settings: Sequence[Setting], store: Store, device: torch.device, memory: int | None) -> Plan:
+    """Runs of equal shape_key become lanes of one program, cut evenly into chunks that fit."""
+    budget = memory or mem.free(device)
+    todo = [s for s in settings if not store.complete(s.run_id)]
+    programs: dict[str, list[Setting]] = {}
+    for setting in todo:
+        programs.setdefault(setting.shape_key, []).append(setting)
+    chunks, sizes = [], []
+    for lanes in programs.values():
+        count = -(-len(lanes) // mem.lanes_that_fit(lanes[0], budget))
+        chunks += [lanes[len(lanes) * i // count : len(lanes) * (i + 1) // count] for i in range(count)]
+        sizes.append(mem.per_lane(lanes[0]))
+    return Plan(chunks, len(settings) - len(todo), len(programs), budget, sizes)
+
+
+def sweep(
+    settings: Sequence[Setting], store: Store, device: torch.device, memory: int | None = None
+) -> Iterator[Progress]:
+    """Train every run that is not complete; stopped at any moment, the same call goes on where it was.
+
+    The chunks of a call are laid down before training, since numbers agree to the last bit only within the same chunk;
+    checkpoints move a whole chunk at once. Yields after every round.
+    """
+    name = hashlib.sha256(json.dumps([[s.run_id for s in settings], device.type, memory]).encode()).hexdigest()[:16]
+    work = Work(store, name)
+    by_id = {s.run_id: s for s in settings}
+    if work.plan() is None and all(store.complete(run) for run in by_id):
+        return
+    with work.lock():
+        laid = work.plan()
+        if laid is None:
+            laid = [[s.run_id for s in chunk] for chunk in plan(settings, store, device, memory).chunks]
+            laid = _adopt(laid, store, work, device)
+            work.write_plan(laid)
+        chunks = [[by_id[run] for run in chunk] for chunk in laid]
+        total, done = sum(s.steps for chunk in chunks for s in chunk), 0
+        for number, lanes in enumerate(chunks):
+            if work.in_flight(number) or not all(store.complete(s.run_id) for s in lanes):
+                began = time.monotonic()
+                for at in _train(lanes, number, work, store, device):
+                    fresh = done + lanes[0].steps * len(lanes) * at.round // lanes[0].rounds
+                    yield Progress(number + 1, len(chunks), len(lanes), at.round, lanes[0].rounds, fresh, total)
+                store.log(_entry(lanes, device, time.monotonic() - began))
+            done += lanes[0].steps * len(lanes)
+        work.remove()
+
+
+def _train(
+    lanes: list[Setting], number: int, work: Work, store: Store, device: torch.device
+) -> Iterator[Snapshot]:
+    """One chunk from its checkpoint, or from the start, to its end."""
+    program = Program(lanes, device)
+    at = work.load(number, device) if work.in_flight(number) else start(program)
+    saved = time.monotonic()
+    try:
+        for at in advance(program, at):
+            if time.monotonic() - saved > CHECKPOINT_SECONDS:
+                work.save(number, at)
+                store.show(lanes, at)
+                saved = time.monotonic()
+            yield at
+            if bool((at.diverged >= 0).all()):
+                break
+    except (KeyboardInterrupt, GeneratorExit):
+        work.save(number, at)
+        raise
+    store.finish(lanes, at)
+    work.drop(number)
+
+
+def _adopt(laid: list[list[str]], store: Store, work: Work, device: torch.device) -> list[list[str]]:
+    """Chunks that another call left in flight are gone on with, as they are, where this call wants all their runs."""
+    wanted = {run for chunk in laid for run in chunk}
+    taken: list[list[str]] = []
+    for folder in sorted(path.parent for path in (store.root / ".work").glob("*/plan.json")):
+        other = Work(store, folder.name)
+        try:
+            with other.lock():
+                for number, chunk in enumerate(other.plan() or []):
+                    if other.in_flight(number) and wanted.issuperset(chunk):
+                        work.save(len(taken), other.load(number, torch.device("cpu")))
+                        other.drop(number)
+                        taken.append(chunk)
+                        wanted.difference_update(chunk)
+        except BadInput:
+            continue  # its own process is at work on it
+    rest = [[run for run in chunk if run in wanted] for chunk in laid]
+    return taken + [chunk for chunk in rest if chunk]
+
+
+def _entry(lanes: list[Setting], device: torch.device, seconds: float) -> dict[str, object]:
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return {
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "seconds": round(seconds, 3),
+        "lanes": len(lanes),
+        "device": f"{device.type} ({name})",
+        "threads": torch.get_num_threads(),
+        "versions": {"baton": baton.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "runs": [s.run_id for s in lanes],
+    }
+
+
+def run(
+    settings: Sequence[Setting] | Setting, runs: str | Path = "runs", device: str = "auto", memory: str | None = None
+) -> list[Run]:
+    """Train settings as lanes and return them as stored: the library's front door."""
+    wanted = [settings] if isinstance(settings, Setting) else list(settings)
+    store = Store(runs)
+    for _ in sweep(wanted, store, device_of(device), mem.parse(memory) if memory else None):
+        pass
+    return [store.read(s.run_id) for s in wanted]
