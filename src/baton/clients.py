@@ -1,6 +1,7 @@
 """Who holds which samples, and the minibatches a leg draws from them: all keyed, nothing kept between visits."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -8,11 +9,10 @@ import torch
 from torch import Tensor
 
 from baton import datasets, rng
-from baton.datasets import Dataset
 from baton.errors import BadInput
 from baton.lanes import Lanes
 from baton.names import bind
-from baton.partitions import PARTITIONS
+from baton.partitions import PARTITIONS, Owner
 from baton.setting import Setting
 
 
@@ -33,18 +33,24 @@ class Clients(NamedTuple):
     dataset: Tensor  # [P] which data set a partition splits
 
 
-def owners(spec: str, data: Dataset, clients: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+@lru_cache(maxsize=256)
+def owners(dataset: str, partition: str, clients: int) -> Owner:
     """owner [N]: the client of each training sample, -1 for a sample nobody holds."""
-    _, split, params = bind("partition", spec, PARTITIONS)
+    data = datasets.load(dataset, clients)
+    _, split, params = bind("partition", partition, PARTITIONS)
     labels = data.y.numpy()
     if data.classes == 0:
         owner = data.owner.numpy() if data.owner is not None else None
-        if spec != "natural" or owner is None:
-            raise BadInput(f"partition: {spec!r} splits labelled samples; this data set's own clients are 'natural'")
+        if partition != "natural" or owner is None:
+            raise BadInput(
+                f"partition: {partition!r} splits labelled samples; this data set's own clients are 'natural'"
+            )
         return owner
     owner = np.asarray(split(labels, clients, **params))
     if owner.shape != labels.shape or owner.min() < -1 or owner.max() >= clients:
-        raise BadInput(f"partition: {spec!r} must give each of the {len(labels)} samples a client from 0 to {clients - 1}")
+        raise BadInput(
+            f"partition: {partition!r} must give each of the {len(labels)} samples a client from 0 to {clients - 1}"
+        )
     return owner
 
 
@@ -58,7 +64,7 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
     samples, starts, filled = [], [], 0
     for name, partition in pairs:
         d = names.index(name)
-        owner = owners(partition, loaded[d], clients)
+        owner = owners(name, partition, clients)
         order = np.argsort(owner, kind="stable")
         order = order[np.count_nonzero(owner < 0) :]
         counts = np.bincount(owner[owner >= 0], minlength=clients)
@@ -84,10 +90,10 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
 class Batches(NamedTuple):
     """The minibatches of one leg a lane."""
 
-    index: Tensor  # [L, K, b] places in the pool
+    places: Tensor  # [L, K, b] in the pool
     weight: Tensor  # [L, K, b] 1, or 0 where a short batch is padded
     key: Tensor  # [L, K] for what is drawn anew at each step: dropout, augmentation
-    count: Tensor  # [L] samples the client holds
+    held: Tensor  # [L] samples the client holds
 
 
 def spans(clients: Clients, lanes: Lanes, client: Tensor) -> tuple[Tensor, Tensor]:
@@ -117,9 +123,9 @@ def batches(clients: Clients, lanes: Lanes, round: int, client: Tensor, setting:
         weight = (place < n).to(clients.x.dtype)
         flat = ((step // per_pass) * n + place).clamp(max=steps * size - 1).flatten(1)
         item = order.gather(1, flat).view(place.shape)
-    index = clients.samples[(first.view(-1, 1, 1) + item).clamp(max=len(clients.samples) - 1)]
+    places = clients.samples[(first.view(-1, 1, 1) + item).clamp(max=len(clients.samples) - 1)]
     key = rng.bits(visit.unsqueeze(1), rng.DROPOUT, torch.arange(steps, device=client.device))
-    return Batches(index, weight, key, count)
+    return Batches(places, weight, key, count)
 
 
 def members(clients: Clients, lanes: Lanes, chosen: Tensor) -> tuple[Tensor, Tensor]:

@@ -66,7 +66,7 @@ class Simulation:
         count = order.shape[1]
         copies = {name: leaf.repeat_interleave(count, 0) for name, leaf in x.items()}
         trained = self._legs(copies, order.flatten(), self.program.lanes.repeat(count))
-        return {name: leaf.unflatten(0, order.shape) for name, leaf in trained.items()}
+        return {name: leaf.view(*order.shape, *leaf.shape[1:]) for name, leaf in trained.items()}
 
     def sizes(self, order: Tensor) -> Tensor:
         """Samples at each client: [L, S]."""

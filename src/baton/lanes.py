@@ -29,7 +29,9 @@ def per_lane(vector: Tensor, leaf: Tensor) -> Tensor:
 
 def norm(x: Params) -> Tensor:
     """The global norm of each lane: [L]. Norm of the leaves' norms, as clip_grad_norm_ takes it."""
-    return torch.stack([leaf.flatten(1).norm(dim=1) for leaf in x.values()]).norm(dim=0)
+    leaves = [torch.linalg.vector_norm(leaf.flatten(1), dim=1) for leaf in x.values()]
+    whole: Tensor = torch.linalg.vector_norm(torch.stack(leaves), dim=0)
+    return whole
 
 
 def finite(x: Params) -> Tensor:

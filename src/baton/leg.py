@@ -16,7 +16,7 @@ Gradient = Callable[[Params, Tensor, Tensor, Tensor, Tensor], Params]
 
 
 def gradient(net: Net, data: Dataset) -> Gradient:
-    """The gradient of each lane's minibatch loss: (params, key [L], x [L, b, ...], y [L, b], weight [L, b]) -> Params."""
+    """Each lane's minibatch gradient: (params, key [L], x [L, b, ...], y [L, b], weight [L, b]) -> Params."""
 
     def loss(params: Params, key: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
         if data.augment is not None:
@@ -39,9 +39,9 @@ def sgd(x: Params, g: Params, lr: Tensor, clip: Tensor, weight_decay: Tensor) ->
 
 def leg(grad_of: Gradient, clients: Clients, lanes: Lanes, batches: Batches, x: Params) -> Params:
     """x after K steps. A client without samples hands the model on unchanged."""
-    lr = torch.where(batches.count > 0, lanes.lr, 0.0)
-    for k in range(batches.index.shape[1]):
-        at = batches.index[:, k]
+    lr = torch.where(batches.held > 0, lanes.lr, 0.0)
+    for k in range(batches.places.shape[1]):
+        at = batches.places[:, k]
         g = grad_of(x, batches.key[:, k], clients.x[at], clients.y[at], batches.weight[:, k])
         x = sgd(x, g, lr, lanes.clip, lanes.weight_decay)
     return x

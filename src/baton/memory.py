@@ -1,8 +1,10 @@
 """How many lanes fit the memory given."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from baton import clients, datasets, models
@@ -43,27 +45,28 @@ def free(device: torch.device) -> int:
         return 4 << 30
 
 
-def per_lane(setting: Setting) -> int:
-    """Bytes one lane needs while it trains: counted from the model's layers and the leg's tensors."""
+def per_lane(lanes: Sequence[Setting]) -> int:
+    """Bytes a lane of this program needs while it trains: counted from the model's layers and the leg's tensors."""
+    setting = lanes[0]
     data = datasets.load(setting.dataset, setting.clients)
     dtype = getattr(torch, setting.dtype)
     build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
     net = Net(build, dtype, torch.device("cpu"))
     sample = data.x[0].to(dtype)
-    owner = clients.owners(setting.partition, data, setting.clients)
-    largest = int(torch.from_numpy(owner[owner >= 0]).bincount().max())
+    splits = {(s.dataset, s.partition, s.clients) for s in lanes}
+    largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
     _, make, options = bind("algorithm", setting.algorithm, ALGORITHMS)
     copies = setting.participants if make(**options).parallel else 1
     batch = min(setting.batch_size, largest) if setting.sampling == "shuffle" else setting.batch_size
     drawn = setting.local_steps * batch
     step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()
     draws = 8 * 8 * (drawn + min(largest, 16 * drawn + 640))
-    return (step * copies + 3 * net.size()) * dtype.itemsize + draws * copies
+    item: int = dtype.itemsize
+    return (step * copies + 3 * net.size()) * item + draws * copies
 
 
-def lanes_that_fit(setting: Setting, memory: int) -> int:
-    """How many lanes of this shape one chunk may hold."""
-    each = per_lane(setting)
+def lanes_that_fit(each: int, memory: int) -> int:
+    """How many lanes of so many bytes one chunk may hold."""
     if each > memory:
         raise BadInput(f"memory: {readable(memory)} is too little; one lane of this setting needs {readable(each)}")
     return memory // each

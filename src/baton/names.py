@@ -28,7 +28,10 @@ def _value(text: str) -> Value:
 def _text(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return repr(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if isinstance(value, float) and value.is_integer():
+        return repr(int(value))
+    ratio = Fraction(value).limit_denominator(1000) if isinstance(value, float) and len(repr(value)) > 12 else None
+    return str(ratio) if ratio is not None and float(ratio) == value else str(value)  # 1/3 stays 1/3
 
 
 def split(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, dict[str, Value]]:

@@ -64,7 +64,7 @@ def _sparse_from(count: int) -> int:
 def passes(key: Tensor, n: Tensor, count: int, smallest: int, largest: int) -> Tensor:
     """The first `count` entries of endless fresh permutations of range(n), one after another; cost O(count), not O(n).
 
-    key, n: [...] -> [..., count]. smallest and largest bound n, and only spare work: what an entry is depends on its own
+    key, n: [...] -> [..., count]. smallest and largest bound n and only spare work: what an entry is depends on its own
     key, n and count. Small n: elements sorted by (pass, random bits). Large n: independent draws, the first `count`
     different ones in the order drawn, which is the definition of drawing without replacement; 2 count + 40 draws hold
     that many different ones except with probability under 2^-64 when n > 16 count + 640.
@@ -89,11 +89,11 @@ def _sorted_passes(key: Tensor, n: Tensor, count: int, width: int) -> Tensor:
 def _few_of_many(key: Tensor, n: Tensor, count: int) -> Tensor:
     draws = 2 * count + 40
     drawn = below(bits(key.unsqueeze(-1), torch.arange(draws, device=key.device)), n.unsqueeze(-1))
-    value, where = drawn.sort(-1, stable=True)  # equal values stay in the order drawn
+    value, where = drawn.sort(dim=-1, stable=True)  # equal values stay in the order drawn
     again = torch.zeros_like(value, dtype=torch.bool)
     again[..., 1:] = value[..., 1:] == value[..., :-1]
     repeated = torch.zeros_like(again).scatter(-1, where, again)
-    return drawn.gather(-1, repeated.to(torch.int8).argsort(-1, stable=True)[..., :count])
+    return drawn.gather(-1, repeated.to(torch.int8).argsort(dim=-1, stable=True)[..., :count])
 
 
 def choose(key: Tensor, n: int, count: int) -> Tensor:

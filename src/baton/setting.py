@@ -72,9 +72,7 @@ class Setting(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.participants > self.clients:
-            raise BadInput(
-                f"participants: {self.participants} is more than clients = {self.clients}; S <= M is right"
-            )
+            raise BadInput(f"participants: {self.participants} is more than clients = {self.clients}; S <= M is right")
         _, build, params = bind("algorithm", self.algorithm, ALGORITHMS)
         build(**params)  # an algorithm checks its own options
         return self
@@ -94,7 +92,9 @@ class Setting(BaseModel):
         values = json.loads(text)
         found = values.pop("format", None)
         if found != FORMAT:
-            raise BadInput(f"setting.json: format {found} was written by another version; this one reads format {FORMAT}")
+            raise BadInput(
+                f"setting.json: format {found} was written by another version; this one reads format {FORMAT}"
+            )
         return cls(**values)
 
     @property

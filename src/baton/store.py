@@ -1,7 +1,7 @@
-"""The store: runs/<run_id>/ with setting.json, metrics.csv and state.safetensors; every file appears whole or not at all.
+"""The store: runs/<run_id>/ with setting.json, metrics.csv and state.safetensors; every file appears whole or not.
 
-A run is complete when its state.safetensors is there: it is written last. Work in flight lies in runs/.work/<plan>/: the
-plan, and one checkpoint a chunk that holds all its lanes, so that one rename moves them all forward together.
+A run is complete when its state.safetensors is there: it is written last. Work in flight lies in runs/.work/<plan>/:
+the plan, and one checkpoint a chunk that holds all its lanes, so that one rename moves them all forward together.
 """
 
 import csv
@@ -86,7 +86,9 @@ class Store:
             done = self.complete(run_id)
             diverged = json.loads(_metadata(folder / "state.safetensors"))["diverged"] if done else None
         except FileNotFoundError as error:
-            raise BadInput(f"run: {run_id}: no {Path(error.filename).name} in {str(folder)!r}; train it first") from None
+            raise BadInput(
+                f"run: {run_id}: no {Path(error.filename).name} in {str(folder)!r}; train it first"
+            ) from None
         except BadInput as error:
             raise BadInput(f"run: {run_id}: {error}") from None
         return Run(setting, metrics, done, diverged)

@@ -71,12 +71,14 @@ def read(name: str | Path) -> Study:
 def parse(name: str, table: dict[str, Any]) -> Study:
     """A study from the tables of its TOML file."""
     _known(table, KEYS, "study")
+    for key in ("base", "axes", "groups", "report"):
+        _table(table.get(key, {}), key)
     _known(table.get("report", {}), REPORT, "[report]")
     base, axes = table.get("base", {}), table.get("axes", {})
     groups: dict[str, list[Setting]] = {}
     for label, group in (table.get("groups") or {"all": {}}).items():
-        if not isinstance(group, dict):
-            raise BadInput(f"groups.{label}: {group!r} is not a table; [groups.{label}] with settings is right")
+        _table(group, f"groups.{label}")
+        _table(group.get("axes", {}), f"groups.{label}.axes")
         own = {key: value for key, value in group.items() if key != "axes"}
         crossed = {key: values for key, values in axes.items() if key not in own} | group.get("axes", {})
         groups[label] = [Setting(**point) for point in _cross({**base, **own}, crossed)]
@@ -95,6 +97,11 @@ def _cross(base: dict[str, Any], axes: dict[str, Any]) -> Iterator[dict[str, Any
         yield {**base, **dict(zip(axes, point, strict=True))}
 
 
+def _table(value: Any, where: str) -> None:
+    if not isinstance(value, dict):
+        raise BadInput(f"{where}: {value!r} is not a table; [{where}] and lines of key = value are right")
+
+
 def _known(table: dict[str, Any], known: Any, where: str) -> None:
     for key in table:
         if key not in known:
@@ -111,4 +118,6 @@ def _check_report(report: dict[str, Any]) -> None:
             raise BadInput(f"[report] {key}: {report[key]!r}; {' or '.join(allowed)} is right")
     for key in ("over", "lines", "figures"):
         if report[key] and report[key] not in Setting.model_fields:
-            raise BadInput(f"[report] {key}: no such setting {report[key]!r}; {nearest(report[key], Setting.model_fields)}")
+            raise BadInput(
+                f"[report] {key}: no such setting {report[key]!r}; {nearest(report[key], Setting.model_fields)}"
+            )

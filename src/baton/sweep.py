@@ -4,7 +4,7 @@ import hashlib
 import json
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from baton.errors import BadInput
 from baton.setting import Setting
 from baton.store import Run, Store, Work
 
-CHECKPOINT_SECONDS = 20.0
+CHECKPOINT_SECONDS = 20.0  # between checkpoints: what a crash can cost
 
 
 class Progress(NamedTuple):
@@ -52,7 +52,10 @@ def device_of(name: str) -> torch.device:
 
 
 def plan(settings: Sequence[Setting], store: Store, device: torch.device, memory: int | None) -> Plan:
-    """Runs of equal shape_key become lanes of one program, cut evenly into chunks that fit."""
+    """Runs of equal shape_key become lanes of one program, cut evenly into chunks that fit.
+
+    Loads every data set and draws every partition, so that what cannot work is said before anything trains.
+    """
     budget = memory or mem.free(device)
     todo = [s for s in settings if not store.complete(s.run_id)]
     programs: dict[str, list[Setting]] = {}
@@ -60,15 +63,19 @@ def plan(settings: Sequence[Setting], store: Store, device: torch.device, memory
         programs.setdefault(setting.shape_key, []).append(setting)
     chunks, sizes = [], []
     for lanes in programs.values():
-        count = -(-len(lanes) // mem.lanes_that_fit(lanes[0], budget))
+        sizes.append(mem.per_lane(lanes))
+        count = -(-len(lanes) // mem.lanes_that_fit(sizes[-1], budget))
         chunks += [lanes[len(lanes) * i // count : len(lanes) * (i + 1) // count] for i in range(count)]
-        sizes.append(mem.per_lane(lanes[0]))
     return Plan(chunks, len(settings) - len(todo), len(programs), budget, sizes)
 
 
 def sweep(
-    settings: Sequence[Setting], store: Store, device: torch.device, memory: int | None = None
-) -> Iterator[Progress]:
+    settings: Sequence[Setting],
+    store: Store,
+    device: torch.device,
+    memory: int | None = None,
+    checkpoint: float = CHECKPOINT_SECONDS,
+) -> Generator[Progress, None, None]:
     """Train every run that is not complete; stopped at any moment, the same call goes on where it was.
 
     The chunks of a call are laid down before training, since numbers agree to the last bit only within the same chunk;
@@ -83,14 +90,14 @@ def sweep(
         laid = work.plan()
         if laid is None:
             laid = [[s.run_id for s in chunk] for chunk in plan(settings, store, device, memory).chunks]
-            laid = _adopt(laid, store, work, device)
+            laid = _adopt(laid, store, work)
             work.write_plan(laid)
         chunks = [[by_id[run] for run in chunk] for chunk in laid]
         total, done = sum(s.steps for chunk in chunks for s in chunk), 0
         for number, lanes in enumerate(chunks):
             if work.in_flight(number) or not all(store.complete(s.run_id) for s in lanes):
                 began = time.monotonic()
-                for at in _train(lanes, number, work, store, device):
+                for at in _train(lanes, number, work, store, device, checkpoint):
                     fresh = done + lanes[0].steps * len(lanes) * at.round // lanes[0].rounds
                     yield Progress(number + 1, len(chunks), len(lanes), at.round, lanes[0].rounds, fresh, total)
                 store.log(_entry(lanes, device, time.monotonic() - began))
@@ -99,15 +106,15 @@ def sweep(
 
 
 def _train(
-    lanes: list[Setting], number: int, work: Work, store: Store, device: torch.device
+    lanes: list[Setting], number: int, work: Work, store: Store, device: torch.device, checkpoint: float
 ) -> Iterator[Snapshot]:
     """One chunk from its checkpoint, or from the start, to its end."""
     program = Program(lanes, device)
-    at = work.load(number, device) if work.in_flight(number) else start(program)
-    saved = time.monotonic()
+    begun = work.load(number, device) if work.in_flight(number) else start(program)
+    at, saved = begun, time.monotonic()
     try:
-        for at in advance(program, at):
-            if time.monotonic() - saved > CHECKPOINT_SECONDS:
+        for at in advance(program, begun):
+            if time.monotonic() - saved > checkpoint:
                 work.save(number, at)
                 store.show(lanes, at)
                 saved = time.monotonic()
@@ -121,7 +128,7 @@ def _train(
     work.drop(number)
 
 
-def _adopt(laid: list[list[str]], store: Store, work: Work, device: torch.device) -> list[list[str]]:
+def _adopt(laid: list[list[str]], store: Store, work: Work) -> list[list[str]]:
     """Chunks that another call left in flight are gone on with, as they are, where this call wants all their runs."""
     wanted = {run for chunk in laid for run in chunk}
     taken: list[list[str]] = []

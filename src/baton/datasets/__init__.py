@@ -33,4 +33,5 @@ def shape(spec: str) -> str:
 def load(spec: str, clients: int) -> Dataset:
     """The data set a spec names."""
     _, loader, params = bind("dataset", spec, LOADERS)
-    return loader(clients, **params)
+    data: Dataset = loader(clients, **params)
+    return data

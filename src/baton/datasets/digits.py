@@ -1,10 +1,10 @@
 """scikit-learn's handwritten digits: 1,797 images of 8 x 8, which come inside that package."""
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from baton.datasets.base import Dataset, Source
-from torch import Tensor
 
 
 def _loss(output: Tensor, y: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ def dimension(width: int) -> int:
 def split(sample: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """A row [..., d^2 + d + 1] -> A [..., d, d], c [..., d], sigma [..., 1]."""
     d = dimension(sample.shape[-1])
-    hessian = sample[..., : d * d].unflatten(-1, (d, d))
+    hessian = sample[..., : d * d].reshape(*sample.shape[:-1], d, d)
     return hessian, sample[..., d * d : -1], sample[..., -1:]
 
 
@@ -71,8 +71,8 @@ def random(
 
     Hessians share a random orthonormal basis: their mean has eigenvalues from mu + delta to L - delta, and half of the
     clients add, the other half subtract, one matrix with eigenvalues +-delta (an odd client out keeps the mean). So the
-    largest eigenvalue over clients is L, the smallest mu, and max |A_m - A| = delta. The gradients at the optimum sum to
-    zero and their mean square is zeta^2; the optimum is a random point of norm 1.
+    largest eigenvalue over clients is L, the smallest mu, and max |A_m - A| = delta. The gradients at the optimum sum
+    to zero and their mean square is zeta^2; the optimum is a random point of norm 1.
     """
     _check_family(clients, dim, L, mu, zeta, delta, sigma)
     key = rng.bits(torch.tensor(seed), rng.DATA)
@@ -107,7 +107,9 @@ def _check_family(clients: int, dim: int, L: float, mu: float, zeta: float, delt
         ("sigma", sigma, 0 <= sigma < float("inf")),
     ):
         if not right:
-            rule = "dim >= 1, 0 < mu <= L, 0 <= 2 delta <= L - mu, zeta >= 0, sigma >= 0, and zeta = delta = 0 for M = 1"
+            rule = (
+                "dim >= 1, 0 < mu <= L, 0 <= 2 delta <= L - mu, zeta >= 0, sigma >= 0, and zeta = delta = 0 for M = 1"
+            )
             raise BadInput(f"dataset: quadratic_random has {symbol}={value}; right is {rule}")
     if dim == 1 and abs(L - mu - 2 * delta) > 1e-9:
         raise BadInput(f"dataset: quadratic_random has dim=1, L={L}, mu={mu}; in one dimension L - mu must be 2 delta")

@@ -1,13 +1,14 @@
 """Models by name: functions (shape, classes, *, options) -> torch.nn.Module.
 
-`shape` is one sample's, `classes` the number of labels. Any module works that has no state beside its parameters. To add
-one: its file and one line in MODELS.
+`shape` is one sample's, `classes` the number of labels. Any module works that has no state beside its parameters.
+To add one: its file and one line in MODELS.
 """
 
 from collections.abc import Callable
 
 from torch import nn
 
+from baton.errors import BadInput
 from baton.models.logistic import logistic
 from baton.models.mlp import mlp
 from baton.models.quadratic import quadratic
@@ -22,5 +23,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 
 def factory(spec: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:
     """What builds the module a spec names."""
-    _, build, params = bind("model", spec, MODELS)
+    name, build, params = bind("model", spec, MODELS)
+    if classes == 0 and name in MODELS and build is not quadratic:
+        raise BadInput(f"model: {name!r} takes labelled samples; the quadratic data sets train 'quadratic'")
     return lambda: build(shape, classes, **params)

@@ -29,8 +29,8 @@ def _refuse_running_statistics(module: nn.Module) -> None:
         if getattr(child, "track_running_stats", False):
             kind = type(child).__name__
             raise BadInput(
-                f"model: layer {name!r} is a {kind} with running statistics, which are no parameters and would not travel "
-                "with the model; use GroupNorm or LayerNorm, or track_running_stats=False"
+                f"model: layer {name!r} is a {kind} with running statistics, which would not travel with the "
+                "model; use GroupNorm or LayerNorm, or track_running_stats=False"
             )
 
 
@@ -66,7 +66,7 @@ class Net:
         """Numbers that the layers put out for one sample [...]: what a step keeps for its backward pass."""
         total = 0
 
-        def count(module: nn.Module, inputs: object, output: object) -> None:
+        def count(_module: nn.Module, _inputs: object, output: object) -> None:
             nonlocal total
             total += output.numel() if isinstance(output, Tensor) else 0
 

@@ -41,16 +41,16 @@ def deal(
         holders = np.flatnonzero(holds[:, c])
         if len(holders) and len(members):
             ends = np.rint(np.cumsum(proportions(generator, alpha, len(holders))) * len(members)).astype(np.int64)
-            owner[members] = holders[np.searchsorted(ends, np.arange(len(members)), side="right").clip(max=len(holders) - 1)]
+            owner[members] = holders[
+                np.searchsorted(ends, np.arange(len(members)), side="right").clip(max=len(holders) - 1)
+            ]
     return owner
 
 
 def proportions(generator: np.random.Generator, alpha: float, count: int) -> NDArray[np.float64]:
     """Dir(alpha 1) over `count` holders; one holder takes all if every gamma draw underflows."""
     gamma = generator.standard_gamma(alpha, count)
-    total = gamma.sum()
-    if total > 0:
-        return gamma / total
-    alone = np.zeros(count)
-    alone[generator.integers(count)] = 1.0
-    return alone
+    if gamma.sum() == 0:
+        gamma[generator.integers(count)] = 1.0
+    share: NDArray[np.float64] = gamma / gamma.sum()
+    return share

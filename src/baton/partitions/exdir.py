@@ -50,15 +50,16 @@ def allocate(generator: np.random.Generator, clients: int, classes: int, C: int)
     block = max(1, min(2048, 4_000_000 // (clients * classes)))
     for _ in range(max(1, min(ALLOCATIONS // block, 64))):
         draw = generator.random((block, clients, classes))
-        chosen = np.argpartition(draw, C - 1, axis=2)[:, :, :C] if C < classes else np.argsort(draw, axis=2)
+        chosen = np.argpartition(draw, C - 1, axis=2)[:, :, :C] if classes > C else np.argsort(draw, axis=2)
         holds = np.zeros((block, clients, classes), dtype=bool)
         np.put_along_axis(holds, chosen, True, axis=2)
         good = np.flatnonzero((holds.sum(1) >= least).all(1))
         if len(good):
-            return holds[good[0]]
+            first: NDArray[np.bool_] = holds[good[0]]
+            return first
     raise BadInput(
-        f"partition: exdir:C={C} found no allocation over {clients} clients that gives each of the {classes} classes at "
-        f"least {least:g} clients; take more clients or a larger C"
+        f"partition: exdir:C={C} found no allocation over {clients} clients that gives each of the {classes} classes "
+        f"at least {least:g} clients; take more clients or a larger C"
     )
 
 

@@ -1,0 +1,68 @@
+"""What long work shows: rounds, lane-rounds a second, time left."""
+
+import sys
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from baton.sweep import Progress as Where
+
+EVERY = 10.0  # seconds between lines where no terminal shows a bar
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+
+
+class _Rate:
+    """Speed since this command began: work that lay done in a checkpoint does not count."""
+
+    def __init__(self, first: Where) -> None:
+        self.began, self.first = time.monotonic(), first
+        self.lane_rounds, self.last = 0, (first.chunk, first.round)
+
+    def line(self, at: Where) -> str:
+        chunk, before = self.last
+        self.lane_rounds += (at.round - (before if chunk == at.chunk else 0)) * at.lanes
+        self.last = (at.chunk, at.round)
+        took = time.monotonic() - self.began
+        done = at.steps - self.first.steps
+        left = _clock((at.total - at.steps) * took / done) if done else "?"
+        speed = f"{self.lane_rounds / took:,.0f}" if took > 0 and self.lane_rounds else "?"
+        return (
+            f"chunk {at.chunk}/{at.chunks} ({at.lanes} lanes)  round {at.round}/{at.rounds}  "
+            f"{speed} lane-rounds/s  {left} left"
+        )
+
+
+def show(where: Iterator[Where], quiet: bool) -> None:
+    """Follow a sweep to its end: a bar on a terminal, a line now and then elsewhere, nothing if quiet."""
+    if quiet:
+        for _ in where:
+            pass
+    elif sys.stderr.isatty():
+        _bar(where)
+    else:
+        _lines(where)
+
+
+def _bar(where: Iterator[Where]) -> None:
+    columns = (BarColumn(bar_width=None), TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4) as bar:
+        task, rate = bar.add_task("starting"), None
+        for at in where:
+            rate = rate or _Rate(at)
+            bar.update(task, description=rate.line(at), completed=at.steps, total=at.total)
+
+
+def _lines(where: Iterator[Where]) -> None:
+    rate, shown = None, time.monotonic()
+    for at in where:
+        rate = rate or _Rate(at)
+        line = rate.line(at)
+        if time.monotonic() - shown >= EVERY:
+            print(line, file=sys.stderr, flush=True)
+            shown = time.monotonic()

@@ -1,0 +1,1 @@
+"""What every registered algorithm, schedule, partition, model and data set must do."""

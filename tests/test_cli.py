@@ -1,0 +1,203 @@
+"""The command line as a user types it, kill -9 and Ctrl-C included."""
+
+import inspect
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from baton import cli
+from baton.setting import Setting
+
+SMALL = ["-M", "5", "-S", "2", "-K", "2", "-R", "6", "--eval-every", "3"]
+
+
+def baton(*words: str | Path, cwd: Path | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "baton", *map(str, words)], capture_output=True, text=True, cwd=cwd, timeout=300
+    )
+    assert done.returncode == code, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.glob("*/*")) if p.parent.name != ".work"}
+
+
+def test_a_field_is_a_flag() -> None:
+    flags = set(inspect.signature(cli.run).parameters)
+    assert set(Setting.model_fields) < flags
+    text = baton("run", "--help").stdout
+    for short in ("-M", "-S", "-K", "-R"):
+        assert short in text
+
+
+def test_run_show_list(tmp_path: Path) -> None:
+    shown = baton("run", *SMALL, "--lr", "0.5", "--runs", tmp_path / "r").stdout
+    run_id = Setting(clients=5, participants=2, local_steps=2, rounds=6, eval_every=3, lr=0.5).run_id
+    assert run_id in shown
+    assert "complete" in shown
+    found = json.loads(baton("show", run_id[:6], "--runs", tmp_path / "r", "--json").stdout)
+    assert found["metrics"]["round"] == [0, 3, 6]
+    assert found["setting"]["lr"] == 0.5
+    assert "1 complete" in baton("list", "--runs", tmp_path / "r").stdout
+    listed = json.loads(baton("list", "--runs", tmp_path / "r", "--json").stdout)
+    assert [run["run"] for run in listed["runs"]] == [run_id]
+    assert "sequential" in listed["algorithms"]
+    assert baton("list", "models").stdout.splitlines()[0] == "models:"
+
+
+def test_run_prints_json(tmp_path: Path) -> None:
+    done = baton("run", *SMALL, "-d", "quadratic", "-M", "2", "--json", "--runs", tmp_path)
+    found = json.loads(done.stdout)
+    assert found["complete"]
+    assert found["metrics"]["distance"][0] == 10.0
+    assert found["metrics"]["test_accuracy"][0] is None
+    assert done.stderr == ""
+
+
+def test_quiet_says_nothing(tmp_path: Path) -> None:
+    done = baton("run", *SMALL, "--quiet", "--runs", tmp_path)
+    assert done.stdout + done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["run", "--lr", "-1"], "lr: -1.0"),
+        (["run", "-M", "3", "-S", "4"], "participants: 4 is more than clients = 3"),
+        (["run", "-d", "digit"], "did you mean 'digits'?"),
+        (["run", "-d", "quadratic", "-M", "3"], "clients: 3; the quadratic pair has exactly 2"),
+        (["run", "-d", "quadratic", "-m", "mlp"], "model: 'mlp' takes labelled samples"),
+        (["run", "-m", "quadratic"], "model: 'quadratic' fits only the quadratic data sets"),
+        (["run", "-d", "quadratic", "-p", "iid"], "this data set's own clients are 'natural'"),
+        (["run", "-p", "natural"], "partition: 'natural' needs data that comes with its clients"),
+        (["run", "-M", "2000"], "clients: 2000 is more than the 1437 training samples"),
+        (["run", "-p", "dirichlet:alpha=0.001", "-M", "100"], "take a larger alpha, fewer clients"),
+        (["run", "-p", "exdir:C=11,alpha=1"], "partition: exdir has C=11"),
+        (["run", "--device", "tpu"], "device: 'tpu'"),
+        (["run", "--memory", "lots"], "memory: 'lots' is not a size"),
+        (["run", "--memory", "1K"], "memory: 1.0 KiB is too little"),
+        (["sweep", "nothing.toml"], "study: no file 'nothing.toml'"),
+        (["report", "quadratics"], "report: no complete run of study 'quadratics'"),
+        (["show", "123"], "run: '123': no such run"),
+        (["list", "modles"], "did you mean 'models'?"),
+        (["run", "--runs", "a_file"], "runs: 'a_file' is a file"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    words: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a_file").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["baton", *words])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    shown = capsys.readouterr()
+    assert stop.value.code == 2
+    assert line in shown.err
+    assert shown.err.startswith("baton: ")
+    assert shown.err.count("\n") == 1
+    assert shown.out == ""
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name != "runs") == ["a_file"]
+
+
+def test_unknown_flag_and_command(tmp_path: Path) -> None:
+    assert "No such option" in baton("run", "--lrr", "1", cwd=tmp_path, code=2).stderr
+    assert "No such command" in baton("runn", cwd=tmp_path, code=2).stderr
+
+
+def test_cuda_asked_for_and_absent(tmp_path: Path) -> None:
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-m", "baton", "run", "--device", "cuda"],
+        capture_output=True, text=True, cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "device: 'cuda' is not here; auto or cpu is right" in done.stderr
+
+
+STUDY = """
+[base]
+clients = 5
+participants = 2
+model = "mlp"
+rounds = {rounds}
+eval_every = 5
+[axes]
+algorithm = ["sequential", "parallel"]
+lr = [0.01, 0.1]
+seed = [1, 2]
+"""
+
+
+def test_dry_run_counts_and_trains_nothing(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(STUDY.format(rounds=40))
+    found = json.loads(baton("sweep", "s.toml", "--dry-run", "--json", cwd=tmp_path).stdout)
+    assert {key: found[key] for key in ("runs", "complete", "programs", "chunks", "lanes", "steps", "samples")} == {
+        "runs": 8, "complete": 0, "programs": 2, "chunks": 2, "lanes": [4, 4],
+        "steps": 8 * 40 * 2 * 5, "samples": 8 * 40 * 2 * 5 * 20,
+    }  # fmt: skip
+    text = baton("sweep", "s.toml", "--dry-run", "--memory", "1MB", cwd=tmp_path).stdout
+    assert "8 runs, 0 complete; 8 lanes in 2 programs" in text
+    assert "3,200 SGD steps" in text
+    assert not (tmp_path / "runs").exists()
+
+
+def test_bad_input_from_a_shell(tmp_path: Path) -> None:
+    done = baton("run", "--lr", "-1", cwd=tmp_path, code=2)
+    assert done.stderr == "baton: lr: -1.0 is not right: input should be greater than 0\n"
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    words = ["sweep", "s.toml", "--quiet", "--checkpoint-seconds", "0.1"]
+    return subprocess.Popen([sys.executable, "-m", "baton", *words], cwd=folder, stderr=subprocess.PIPE)
+
+
+def in_flight(folder: Path) -> bool:
+    return any((folder / "runs" / ".work").glob("*/*.safetensors"))
+
+
+def test_kill_9_at_any_moment_and_again_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("whole", "pieces"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "s.toml").write_text(STUDY.format(rounds=150))
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    with start(whole) as process:
+        assert process.wait(timeout=300) == 0
+    killed, chance = 0, random.Random(7)
+    for _ in range(60):
+        with start(pieces) as process:
+            deadline = time.monotonic() + 60
+            while process.poll() is None and not in_flight(pieces) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(chance.uniform(0, 1.5))
+            if process.poll() is None and killed < 4:
+                process.kill()
+                killed += 1
+            if process.wait(timeout=300) == 0:
+                break
+    assert killed >= 2
+    assert files(pieces / "runs") == files(whole / "runs")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path, how: signal.Signals) -> None:
+    (tmp_path / "s.toml").write_text(STUDY.format(rounds=100_000))
+    process = start(tmp_path)
+    deadline = time.monotonic() + 60
+    while not in_flight(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"stopped; the same command goes on from here" in errors
+    assert b"Traceback" not in errors
+    assert in_flight(tmp_path)

@@ -1,0 +1,198 @@
+"""Many runs: chunks, memory, resuming, several processes on one store."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from baton import memory
+from baton.errors import BadInput
+from baton.setting import Setting
+from baton.store import Store, Work
+from baton.sweep import Plan, plan, run, sweep
+
+CPU = torch.device("cpu")
+BASE = {"rounds": 12, "clients": 5, "participants": 2, "local_steps": 2, "eval_every": 3}
+
+
+def grid(**fixed: object) -> list[Setting]:
+    lrs, seeds = (0.01, 0.1, 1.0), (1, 2)
+    return [
+        Setting(**{**BASE, **fixed, "algorithm": a, "lr": lr, "seed": seed})
+        for a in ("sequential", "parallel")
+        for lr in lrs
+        for seed in seeds
+    ]
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """Every file of every run; the journal holds times and does not count."""
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.glob("*/*")) if p.parent.name != ".work"}
+
+
+def finish(settings: list[Setting], root: Path, stop_after: int | None = None, **options: object) -> int:
+    """Sweep to the end, or stop after some rounds as Ctrl-C does."""
+    seen = 0
+    for _ in sweep(settings, Store(root), CPU, **options):  # type: ignore[arg-type]
+        seen += 1
+        if stop_after is not None and seen >= stop_after:
+            break
+    return seen
+
+
+def test_files_of_a_run(tmp_path: Path) -> None:
+    setting = Setting(**BASE)
+    (found,) = run(setting, tmp_path)
+    folder = tmp_path / setting.run_id
+    assert sorted(p.name for p in folder.iterdir()) == ["metrics.csv", "setting.json", "state.safetensors"]
+    header, *rows = (folder / "metrics.csv").read_text().splitlines()
+    assert header == ("round,test_loss,test_accuracy,train_loss,train_accuracy,train_random_loss,train_random_accuracy")
+    assert [int(row.split(",")[0]) for row in rows] == [0, 3, 6, 9, 12]
+    assert found.complete
+    assert found.diverged is None
+    assert found.setting == setting
+    state = Store(tmp_path).params(setting.run_id)
+    assert {name: tuple(leaf.shape) for name, leaf in state.items()} == {"1.weight": (10, 64), "1.bias": (10,)}
+
+
+def test_quadratic_columns_at_every_round(tmp_path: Path) -> None:
+    setting = Setting(dataset="quadratic", rounds=5, eval_every=5, lr=0.1)
+    (found,) = run(setting, tmp_path)
+    header = (tmp_path / setting.run_id / "metrics.csv").read_text().splitlines()[0]
+    assert header.endswith("train_random_accuracy,distance,objective_gap")
+    assert found.metrics["round"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert found.metrics["distance"][0] == 10.0
+    assert (found.metrics["distance"] == found.metrics["distance"]).all()
+
+
+def test_complete_runs_are_not_run_again(tmp_path: Path) -> None:
+    settings = grid()
+    assert finish(settings, tmp_path) == 2 * 12
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*")}
+    assert finish(settings, tmp_path) == 0
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*")} == before
+    more = [*settings, Setting(**BASE, seed=77)]
+    assert finish(more, tmp_path) == 12
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+
+
+@pytest.mark.parametrize("stop", [1, 7, 12, 13, 20])
+def test_stopped_and_gone_on_with_gives_the_same_bytes(tmp_path: Path, stop: int) -> None:
+    settings = grid()
+    finish(settings, tmp_path / "whole")
+    finish(settings, tmp_path / "pieces", stop_after=stop)
+    assert not all(Store(tmp_path / "pieces").complete(s.run_id) for s in settings)
+    finish(settings, tmp_path / "pieces", stop_after=3)
+    assert finish(settings, tmp_path / "pieces") <= 24 - stop
+    assert files(tmp_path / "pieces") == files(tmp_path / "whole")
+    assert not list((tmp_path / "pieces" / ".work").iterdir())
+
+
+def test_chunks_stay_as_laid_when_memory_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = grid()
+    each = max(memory.per_lane(settings[:6]), memory.per_lane(settings[6:]))
+    monkeypatch.setattr(memory, "free", lambda _device: 2 * each)
+    finish(settings, tmp_path, stop_after=3)
+    (folder,) = (tmp_path / ".work").iterdir()
+    laid = json.loads((folder / "plan.json").read_text())
+    assert max(len(chunk) for chunk in laid) < 6
+    monkeypatch.setattr(memory, "free", lambda _device: 1 << 40)
+    seen = {p.chunks for p in sweep(settings, Store(tmp_path), CPU)}
+    assert seen == {len(laid)}
+
+
+def test_another_call_goes_on_with_what_was_left(tmp_path: Path) -> None:
+    settings = grid()
+    finish(settings[:6], tmp_path, stop_after=8)
+    assert finish(settings, tmp_path) == 4 + 12
+    assert all(Store(tmp_path).complete(s.run_id) for s in settings)
+
+
+def test_two_processes_on_the_same_runs(tmp_path: Path) -> None:
+    settings = grid()
+    first = sweep(settings, Store(tmp_path), CPU)
+    next(first)
+    with pytest.raises(BadInput, match="another process is training these runs"):
+        finish(settings, tmp_path)
+    first.close()
+    finish(settings, tmp_path)
+
+
+def planned(settings: list[Setting], memory: int | None) -> Plan:
+    return plan(settings, Store("nowhere"), CPU, memory)
+
+
+def test_chunks_fit_the_memory() -> None:
+    settings = grid()[:6]
+    each = memory.per_lane(settings)
+    for fits in (1, 2, 3, 5, 6, 100):
+        chunks = planned(settings, fits * each).chunks
+        assert max(len(chunk) for chunk in chunks) <= fits
+        assert len(chunks) == -(-6 // fits)
+        assert [s for chunk in chunks for s in chunk] == settings
+    with pytest.raises(BadInput, match=r"memory: .* is too little; one lane of this setting needs"):
+        planned(settings, each - 1)
+
+
+def test_parallel_needs_memory_for_its_participants() -> None:
+    sequential, parallel = grid()[:6], grid()[6:]
+    assert memory.per_lane(parallel) > 1.5 * memory.per_lane(sequential)
+
+
+def test_what_cannot_work_is_said_before_anything_trains(tmp_path: Path) -> None:
+    good, bad = grid()[:1], Setting(**BASE, partition="exdir:C=1,alpha=10")
+    with pytest.raises(BadInput, match="cannot cover 10 classes"):
+        finish([*good, bad], tmp_path)
+    assert not list(tmp_path.glob("*/metrics.csv"))
+
+
+@pytest.mark.parametrize(("text", "size"), [("1", 1), ("2k", 2048), ("1.5GiB", 3 << 29), ("500MB", 500 << 20)])
+def test_sizes(text: str, size: int) -> None:
+    assert memory.parse(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1G", "0", "1X", "G"])
+def test_bad_sizes(text: str) -> None:
+    with pytest.raises(BadInput, match=r"memory: .* is not a size"):
+        memory.parse(text)
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    setting = Setting(**BASE)
+    run(setting, tmp_path)
+    store, state = Store(tmp_path), tmp_path / setting.run_id / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:20])
+    with pytest.raises(BadInput, match=r"state\.safetensors is damaged; delete"):
+        store.read(setting.run_id)
+    (tmp_path / setting.run_id / "metrics.csv").write_text("round,test_loss\n0\n")
+    with pytest.raises(BadInput, match=r"metrics\.csv is damaged"):
+        store.read(setting.run_id)
+
+
+def test_half_written_run_is_trained_again(tmp_path: Path) -> None:
+    setting = Setting(**BASE)
+    run(setting, tmp_path)
+    whole = files(tmp_path)
+    os.remove(tmp_path / setting.run_id / "state.safetensors")
+    (tmp_path / setting.run_id / "metrics.csv").write_text("round")
+    run(setting, tmp_path)
+    assert files(tmp_path) == whole
+
+
+def test_no_pickle_is_ever_read() -> None:
+    source = Path(__file__).parents[1] / "src"
+    text = "".join(path.read_text() for path in source.rglob("*.py"))
+    assert "torch.load" not in text
+    assert "import pickle" not in text
+
+
+def test_work_in_flight_round_trips(tmp_path: Path) -> None:
+    settings = grid()[:6]
+    finish(settings, tmp_path, stop_after=5)
+    (folder,) = (tmp_path / ".work").iterdir()
+    at = Work(Store(tmp_path), folder.name).load(0, CPU)
+    assert at.round == 5
+    assert [r for r, _ in at.history["test_loss"]] == [0, 3]
+    assert at.state["1.weight"].shape == (6, 10, 64)
