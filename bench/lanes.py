@@ -44,9 +44,9 @@ def plain(model: str, algorithm: str) -> Callable[[], None]:
     def leg(net: nn.Module, mine: torch.Tensor) -> None:
         optimizer, done = torch.optim.SGD(net.parameters(), lr=s.lr), 0
         while done < s.local_steps:
-            for batch in mine[torch.randperm(len(mine))].split(s.batch_size)[: s.local_steps - done]:
+            for batch in torch.split(mine[torch.randperm(len(mine))], s.batch_size)[: s.local_steps - done]:
                 optimizer.zero_grad()
-                loss_of(net(data.x[batch]), data.y[batch]).backward()  # type: ignore[no-untyped-call]
+                loss_of(net(data.x[batch]), data.y[batch]).backward()
                 optimizer.step()
                 done += 1
 

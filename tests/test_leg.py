@@ -64,9 +64,8 @@ def plain_leg(
     """The leg of one lane as anyone would write it, on the same minibatches; also each gradient's norm."""
     module = net.build().to(net.dtype).train()
     module.load_state_dict({name: leaf[lane] for name, leaf in x.items()})
-    optimizer = torch.optim.SGD(
-        module.parameters(), lr=float(lanes.lr[lane]), weight_decay=float(lanes.weight_decay[lane])
-    )
+    lr, clip, weight_decay = (float(column[lane]) for column in (lanes.lr, lanes.clip, lanes.weight_decay))
+    optimizer = torch.optim.SGD(module.parameters(), lr=lr, weight_decay=weight_decay)
     norms = []
     for places, weight in zip(drawn.places[lane], drawn.weight[lane], strict=True):
         at = places[weight > 0]

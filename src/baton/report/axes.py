@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.offsetbox import AnchoredOffsetbox, HPacker, TextArea
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from baton.report import words
 from baton.report.curves import Array, Curve, Point, Report, values
@@ -82,6 +82,7 @@ def over_field(ax: Axes, panel: Panel, look: dict[Any, Look], report: Report) ->
                 [place[curve.best.value]], best, "o", markersize=9, markerfacecolor="none", markeredgecolor=k.colour
             )
     _scale(ax, report)
+    ax.margins(y=0.12)  # room for the ring of a best value at the edge
     _chosen(ax, panel.curves, look, report)
 
 
@@ -90,8 +91,10 @@ def _places(ax: Axes, every: Sequence[Any]) -> dict[Any, float]:
     if all(isinstance(x, int | float) and x > 0 for x in every):
         ax.set_xscale("log")
         if max(every) < 100 * min(every):  # too few decades to read a value from
-            ax.set_xticks(every, [words.value(x) for x in every])
-            ax.xaxis.set_minor_locator(NullLocator())
+            ax.xaxis.set_major_locator(FixedLocator(every))
+        ax.xaxis.set_minor_locator(FixedLocator(every))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: words.value(float(x))))
+        ax.xaxis.set_minor_formatter(NullFormatter())
         return {x: float(x) for x in every}
     ax.set_xticks(range(len(every)), [words.value(x) for x in every])
     return {x: float(i) for i, x in enumerate(every)}

@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 
 import baton
 from baton.report import tables, words
-from baton.report.axes import looks
+from baton.report.axes import FLOOR, looks
 from baton.report.curves import lost, values
 from baton.report.figures import Drawing
 from baton.report.grid import Panel
@@ -36,7 +36,7 @@ def section(
 ) -> dict[str, Any]:
     """Everything the page says about one study; drawings are by the name of their files."""
     settings = study.settings
-    varying = {field: values(settings, field) for field in Setting.model_fields}
+    written = {field: [words.value(x) for x in values(settings, field)] for field in Setting.model_fields}
     return {
         "title": study.title,
         "about": study.about,
@@ -50,8 +50,8 @@ def section(
         "complete": len(runs),
         "missing": len(settings) - len(runs),
         "diverged": sum(lost(run, study.report) for run in runs.values()),
-        "common": {field: words.value(x[0]) for field, x in varying.items() if len(x) == 1},
-        "varying": {field: [words.value(v) for v in x] for field, x in varying.items() if len(x) > 1},
+        "common": {field: x for field, x in written.items() if len(x) == 1},
+        "varying": {field: x for field, x in written.items() if len(x) > 1},
         "meaning": {field: info.description or "" for field, info in Setting.model_fields.items()},
         "journal": journal(store, set(runs)),
     }
@@ -68,6 +68,8 @@ def _figure(study: Study, name: str, drawing: Drawing) -> dict[str, str]:
     else:
         title = f"{metric} at the end against {drawing.kind}{where}"
         note = f"Mean and standard deviation over seeds and the last {report['last']} evaluations; ringed: the best."
+    if report["log"]:
+        note += f" What is below {FLOOR:g} is drawn there."
     source = "data:image/svg+xml;base64," + base64.b64encode(drawing.files["svg"]).decode()
     return {"name": name, "title": title[0].upper() + title[1:], "note": note, "source": source}
 
