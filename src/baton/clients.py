@@ -61,6 +61,10 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
     clients = settings[0].clients
     loaded = [datasets.load(name, clients) for name in names]
     base = np.cumsum([0, *(len(data.y) for data in loaded)])
+
+    def stored(x: Tensor) -> Tensor:
+        return x.to(device) if x.dtype == torch.uint8 else x.to(device, dtype)
+
     samples, starts, filled = [], [], 0
     for name, partition in pairs:
         d = names.index(name)
@@ -74,13 +78,13 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
     start = np.stack(starts)
     sizes = np.diff(start, axis=1)
     table = Clients(
-        x=torch.cat([data.x for data in loaded]).to(device, dtype),
+        x=stored(torch.cat([data.x for data in loaded])),
         y=torch.cat([data.y for data in loaded]).to(device),
         samples=torch.from_numpy(np.concatenate(samples)).to(device),
         start=torch.from_numpy(start).to(device),
         smallest=int(sizes.min()),
         largest=int(sizes.max()),
-        test_x=torch.stack([data.test_x for data in loaded]).to(device, dtype),
+        test_x=stored(torch.stack([data.test_x for data in loaded])),
         test_y=torch.stack([data.test_y for data in loaded]).to(device),
         dataset=torch.tensor([names.index(name) for name, _ in pairs], device=device),
     )
@@ -112,7 +116,7 @@ def batches(clients: Clients, lanes: Lanes, round: int, client: Tensor, setting:
         slot = torch.arange(steps * size, device=client.device)
         draw = rng.bits(visit.unsqueeze(1), rng.REPLACEMENT, slot)
         item = rng.below(draw, count.clamp(min=1).unsqueeze(1)).view(-1, steps, size)
-        weight = torch.ones_like(item, dtype=clients.x.dtype)
+        weight = torch.ones_like(item, dtype=lanes.lr.dtype)
     else:
         size = max(1, min(size, clients.largest))  # no wider than any client can fill
         order = rng.passes(visit, count, steps * size, clients.smallest, clients.largest)
@@ -120,7 +124,7 @@ def batches(clients: Clients, lanes: Lanes, round: int, client: Tensor, setting:
         per_pass = ((n + setting.batch_size - 1) // setting.batch_size).clamp(min=1)
         step = torch.arange(steps, device=client.device).view(1, -1, 1)
         place = (step % per_pass) * setting.batch_size + torch.arange(size, device=client.device)  # [L, K, b]
-        weight = (place < n).to(clients.x.dtype)
+        weight = (place < n).to(lanes.lr.dtype)
         flat = ((step // per_pass) * n + place).clamp(max=steps * size - 1).flatten(1)
         item = order.gather(1, flat).view(place.shape)
     places = clients.samples[(first.view(-1, 1, 1) + item).clamp(max=len(clients.samples) - 1)]

@@ -8,7 +8,7 @@ from torch.func import vmap
 
 from baton import rng
 from baton.clients import Clients, members
-from baton.datasets import Dataset, Optimum
+from baton.datasets import Dataset, Optimum, prepared
 from baton.lanes import Lanes, Params
 from baton.nn import Net
 
@@ -31,12 +31,12 @@ class Evaluator:
 
     def __init__(self, net: Net, data: Dataset, clients: Clients, lanes: Lanes, optima: list[Optimum] | None) -> None:
         self.net, self.clients, self.lanes = net, clients, lanes
-        self.loss, self.labelled = data.loss, data.classes > 0
-        sample = clients.x[0]
-        numbers = sample.numel() + 2 * net.activations(sample)
-        self.block = max(1, BLOCK_BYTES // (numbers * clients.x.element_size() * len(lanes.seed)))
+        self.data, self.labelled = data, data.classes > 0
+        sample = prepared(data, clients.x[:1], net.dtype)[0]
+        numbers = 2 * sample.numel() + 2 * net.activations(sample)
+        self.block = max(1, BLOCK_BYTES // (numbers * sample.element_size() * len(lanes.seed)))
         self.of_lane = clients.dataset[lanes.partition]  # [L]
-        self.optimum = _stack(optima, self.of_lane, clients.x) if optima else None
+        self.optimum = _stack(optima, self.of_lane, sample) if optima else None
 
     def __call__(self, params: Params, round: int, participants: Tensor) -> Values:
         """All of COLUMNS; participants [L, S] are those of the round that ended (of the first one, at round 0)."""
@@ -82,8 +82,8 @@ class Evaluator:
         """Mean loss and share of right answers over blocks of (x, y, weight), summed in float64: [L], [L]."""
 
         def one(params: Params, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            output = self.net.evaluate(params, x)
-            loss = torch.where(weight, self.loss(output, y), 0.0).double().sum()
+            output = self.net.evaluate(params, prepared(self.data, x, self.net.dtype))
+            loss = torch.where(weight, self.data.loss(output, y), 0.0).double().sum()
             right = (output.argmax(-1) == y) & weight if self.labelled else weight
             return loss, right.sum(), weight.sum()
 

@@ -8,7 +8,7 @@ from torch.func import grad, vmap
 
 from baton import rng
 from baton.clients import Batches, Clients
-from baton.datasets import Dataset
+from baton.datasets import Dataset, prepared
 from baton.lanes import Lanes, Params, norm, per_lane
 from baton.nn import Net
 
@@ -21,7 +21,7 @@ def gradient(net: Net, data: Dataset) -> Gradient:
     def loss(params: Params, key: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
         if data.augment is not None:
             x = data.augment(x, rng.bits(key, rng.AUGMENT))
-        each = data.loss(net.train(params, key, x), y)
+        each = data.loss(net.train(params, key, prepared(data, x, net.dtype)), y)
         return (each * weight).sum() / weight.sum().clamp(min=1)
 
     return vmap(grad(loss))

@@ -52,7 +52,7 @@ def per_lane(lanes: Sequence[Setting]) -> int:
     dtype = getattr(torch, setting.dtype)
     build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
     net = Net(build, dtype, torch.device("cpu"))
-    sample = data.x[0].to(dtype)
+    sample = datasets.prepared(data, data.x[:1], dtype)[0]
     splits = {(s.dataset, s.partition, s.clients) for s in lanes}
     largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
     _, make, options = bind("algorithm", setting.algorithm, ALGORITHMS)

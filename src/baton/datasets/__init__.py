@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from baton.datasets import digits, quadratic
-from baton.datasets.base import Dataset, Optimum, Source
+from baton.datasets.base import Dataset, Optimum, Source, prepared
 from baton.names import bind, split
 
 DATASETS: dict[str, Source] = {
@@ -13,7 +13,7 @@ DATASETS: dict[str, Source] = {
 }
 LOADERS = {name: source.load for name, source in DATASETS.items()}
 
-__all__ = ["DATASETS", "LOADERS", "Dataset", "Optimum", "Source", "load", "shape", "source"]
+__all__ = ["DATASETS", "LOADERS", "Dataset", "Optimum", "Source", "load", "prepared", "shape", "source"]
 
 
 def source(spec: str) -> Source:

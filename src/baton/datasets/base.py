@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 
@@ -16,15 +17,21 @@ class Optimum(NamedTuple):
 class Dataset(NamedTuple):
     """Training and test samples, and what one sample costs."""
 
-    x: Tensor  # [N, ...]
+    x: Tensor  # [N, ...] as stored: images stay uint8
     y: Tensor  # [N] int64; zeros where samples carry no label
     test_x: Tensor  # [n, ...]
     test_y: Tensor  # [n]
     classes: int  # 0: no labels, so no accuracy
     loss: Callable[[Tensor, Tensor], Tensor]  # (model output [b, ...], y [b]) -> [b]
-    augment: Callable[[Tensor, Tensor], Tensor] | None = None  # (x [b, ...], key) -> x, fresh at each access
+    augment: Callable[[Tensor, Tensor], Tensor] | None = None  # (stored x [b, ...], key) -> x, fresh at each access
+    prepare: Callable[[Tensor, torch.dtype], Tensor] | None = None  # stored x -> model input, e.g. normalised
     owner: Tensor | None = None  # [N] the client each sample belongs to by nature
     optimum: Optimum | None = None
+
+
+def prepared(data: Dataset, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Stored samples as the model takes them."""
+    return x.to(dtype) if data.prepare is None else data.prepare(x, dtype)
 
 
 class Source(NamedTuple):

@@ -15,8 +15,9 @@ from baton.report.grid import Panel
 from baton.study import Study
 
 FLOOR = 1e-17  # log axes end here: below float64's resolution of 1, distances are rounding and exact zeros
+CEILING = 1e12  # all axes end here: past it a run has diverged in all but name
 Dash = Literal["-", "--", ":", "-."]
-DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.")
+DASHES: tuple[Dash, ...] = ("-", "-", "--", ":", "-.")  # a third line on top of another lets it show
 
 
 class Look(NamedTuple):
@@ -33,19 +34,15 @@ def looks(study: Study) -> dict[Any, Look]:
     field = study.report["lines"]
     lines = values(study.settings, field)
     names, colours = words.labels(field, lines), words.colours(field, lines)
-    seen: dict[str, int] = {}
-    found = {}
-    for i, line in enumerate(lines):
-        nth = seen[colours[line]] = seen.get(colours[line], -1) + 1
-        found[line] = Look(names[line], colours[line], "osD^vP"[i % 6], DASHES[nth % 4])
-    return found
+    return {
+        line: Look(names[line], colours[line], "osD^vP"[i % 6], DASHES[i % len(DASHES)]) for i, line in enumerate(lines)
+    }
 
 
 def _shown(x: Array, report: Report) -> Array:
-    """What an axis can show: no zeros on a log axis, no spread past 0 or 100 %."""
-    if report["log"]:
-        return np.maximum(x, FLOOR)
-    return np.clip(x, 0, 100) if report["metric"].endswith("accuracy") else x
+    """What an axis can show: no zeros on a log axis, nothing on its way to infinity, no spread past 0 or 100 %."""
+    top = 100.0 if report["metric"].endswith("accuracy") else CEILING
+    return np.clip(x, FLOOR if report["log"] else 0.0, top)
 
 
 def over_rounds(ax: Axes, panel: Panel, look: dict[Any, Look], report: Report) -> None:

@@ -40,6 +40,7 @@ class Curve(NamedTuple):
     low: Array
     high: Array
     wanted: int  # runs the study asks for
+    seeds: int  # among them
 
     @property
     def complete(self) -> int:
@@ -107,7 +108,7 @@ def curve(settings: Sequence[Setting], runs: Mapping[str, Run], report: Report) 
     points = [point(value, found, report) for value, found in complete.items()]
     best = choose(points, report["best"])
     drawn = over_rounds(complete[best.value] if best else (), report)
-    return Curve(points, best, *drawn, wanted=len(settings))
+    return Curve(points, best, *drawn, wanted=len(settings), seeds=len(values(settings, "seed")))
 
 
 def over_rounds(runs: Sequence[Run], report: Report) -> tuple[Array, Array, Array, Array]:

@@ -5,6 +5,7 @@ Drawn without pyplot and without touching anybody's rcParams. The same store giv
 
 import io
 import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -73,22 +74,31 @@ def _render(panels: Sequence[Panel], study: Study, one: Draw, xlabel: str, heigh
     across = max(1, min(report["columns"], len(panels)))
     down = -(-len(panels) // across)
     width = min(PANEL, WIDTH / max(1, report["columns"]))
-    with style.context(STYLE):
-        fig = Figure(figsize=(max(width * across, 4.2), height * down + 0.4), layout="constrained")
+    with style.context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter the font lacks is drawn as a box
+        fig = Figure(figsize=(max(width * across, 5.0), height * down + 0.4), layout="constrained")
         axes = fig.subplots(down, across, squeeze=False, sharey="row")
         for place, ax in enumerate(axes.flat):
             if place >= len(panels):
                 ax.set_visible(False)
                 continue
-            one(ax, panels[place], look, report)
-            title = "\n".join(textwrap.wrap(panels[place].group, max(12, int(width * 11))))
-            ax.set_title(title, loc="left", pad=15 if report["over"] else 6)
+            if any(curve.best for curve in panels[place].curves.values()):
+                one(ax, panels[place], look, report)
+            else:
+                ax.text(0.5, 0.5, "no complete run yet", ha="center", color="#555555", transform=ax.transAxes)
+                ax.set_xticks([])
+            group = panels[place].group if len(study.groups) > 1 or panels[place].group != "all" else ""
+            title = "\n".join(textwrap.wrap(group, max(12, int(width * 11))))
+            ax.set_title(title, loc="left", pad=15 if report["over"] else 6, parse_math=False)
             if place + across >= len(panels):
                 ax.set_xlabel(xlabel)
         fig.supylabel(words.METRICS.get(report["metric"], report["metric"]), fontsize=9)
-        fig.legend(
-            handles=_handles(look, one is over_field, panels), loc="outside upper center", ncols=6, frameon=False
-        )
+        shown = _handles(look, one is over_field, panels)
+        widest = 0.6 + 0.08 * max(len(str(handle.get_label())) for handle in shown)  # inches, about
+        fits = max(1, int(fig.get_figwidth() / widest))
+        legend = fig.legend(handles=shown, loc="outside upper center", ncols=min(len(shown), fits), frameon=False)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
         fig.draw_without_rendering()
         fig.set_layout_engine("none")  # laid out once, not again for each format
         return {suffix: _save(fig, suffix) for suffix in METADATA}

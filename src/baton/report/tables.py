@@ -58,6 +58,8 @@ def _note(curve: Curve, over: str) -> str:
     parts = []
     if over and curve.best and not curve.best.lost:
         parts.append(f"{over} {words.value(curve.best.value)}")
+        if curve.best.seeds < curve.seeds:
+            parts.append(f"{curve.best.seeds} of {curve.seeds} seeds")
     if curve.lost:
         parts.append(f"{curve.lost} of {curve.complete} runs diverged")
     return ", ".join(parts)
@@ -120,8 +122,13 @@ def findings(study: Study, panels: Sequence[Panel]) -> list[str]:
     found = []
     for figure in dict.fromkeys(panel.figure for panel in panels):
         told = _finding(study, [panel for panel in panels if panel.figure == figure])
-        found.append(f"{field} = {words.value(figure)}: {told}" if field else told[0].upper() + told[1:])
+        found.append(f"{field} = {words.value(figure)}: {told}" if field else _sentence(told))
     return found
+
+
+def _sentence(told: str) -> str:
+    """With a capital, unless a name would change by it."""
+    return told[0].upper() + told[1:] if told.split()[0].isalpha() else told
 
 
 def _finding(study: Study, panels: Sequence[Panel]) -> str:

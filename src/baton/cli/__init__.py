@@ -1,0 +1,24 @@
+"""The command line. Heavy imports wait inside the commands, so that --help answers at once."""
+
+import os
+import sys
+
+from baton.cli import look, pages, train
+from baton.cli.common import app
+from baton.errors import BadInput
+
+__all__ = ["app", "look", "main", "pages", "train"]
+
+
+def main() -> None:
+    """Bad input: one line, exit code 2. Interrupted: 130."""
+    try:
+        app()
+    except BadInput as error:
+        print(f"baton: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:  # `baton list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None

@@ -1,0 +1,47 @@
+"""What the commands share: the app, common options, printing."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from baton import __version__
+
+app = typer.Typer(
+    help="Train one model over data that stays at many clients, and compare the ways of passing it around.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="The store of runs.")]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to train.")]
+Memory = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Memory to use, e.g. 2GB [default: half of what is free].")
+]
+Checkpoint = Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="Between checkpoints.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+StudyName = Annotated[str, typer.Argument(metavar="STUDY.toml", help="A study file, or the name of a shipped one.")]
+
+
+def print_json(value: Any) -> None:
+    """For scripts."""
+    print(json.dumps(value, indent=1))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"baton {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,119 @@
+"""`baton list`, `baton show`: what exists and what was trained."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from baton.cli.common import Json, Runs, app, print_json
+from baton.errors import BadInput
+
+if TYPE_CHECKING:
+    from baton.store import Store
+
+
+@app.command(name="list")
+def list_(
+    what: Annotated[
+        str, typer.Argument(help="datasets, partitions, models, algorithms, schedules, studies or runs.")
+    ] = "",
+    runs: Runs = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """What names exist, and what is in the store."""
+    from baton import study as studies
+    from baton.errors import nearest
+    from baton.names import signature
+    from baton.setting import ROOMS
+    from baton.store import Store
+
+    found: dict[str, list[str]] = {
+        f"{room}s": [signature(n, f) for n, f in known.items()] for room, known in ROOMS.items()
+    }
+    found["studies"] = studies.shipped()
+    store = Store(runs)
+    if what and what not in (*found, "runs"):
+        raise BadInput(f"list: no {what!r}; {nearest(what, (*found, 'runs'))}")
+    stored = [_summary(store, run) for run in store.ids()] if what in ("", "runs") else []
+    if as_json:
+        print_json(
+            {key: found[key] for key in found if what in ("", key)} | ({} if what in found else {"runs": stored})
+        )
+        return
+    for key, names in found.items():
+        if what in ("", key):
+            print(f"{key}:", *names, sep="\n  ")
+    if what in ("", "runs"):
+        print(f"runs in {runs}: {len(stored)}, {sum(run['complete'] for run in stored)} complete")
+        for entry in stored if what else []:
+            print(
+                "  {run}  {state:9}  {algorithm}  {dataset}  {partition}  {model}  lr={lr:g}  seed={seed}".format(
+                    **entry
+                )
+            )
+
+
+@app.command(name="show")
+def show_(
+    run: Annotated[str, typer.Argument(help="A run id, or enough of its beginning.")],
+    runs: Runs = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """One stored run: its setting and its last evaluations."""
+    if as_json:
+        from baton.store import Store
+
+        store = Store(runs)
+        print_json(as_dict(store, store.find(run)))
+    else:
+        show(run, runs)
+
+
+def show(run: str, runs: Path) -> None:
+    """The setting and the last evaluations as tables."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from baton.store import Store
+
+    store = Store(runs)
+    run_id = store.find(run)
+    found = store.read(run_id)
+    console = Console(soft_wrap=True)
+    state = _state(found.complete, found.diverged)
+    console.print(f"run {run_id}: {state}", highlight=False)
+    fields = found.setting.model_dump()
+    console.print("  ".join(f"{name}={value}" for name, value in fields.items()), highlight=False, markup=False)
+    names = [name for name, values in found.metrics.items() if (values == values).any() or name == "round"]
+    table = Table(*names, box=box.SIMPLE_HEAD)
+    for i in range(len(found.metrics["round"]))[-10:]:
+        values = [found.metrics[name][i] for name in names]
+        table.add_row(*("" if v != v and values[0] != found.diverged else f"{v:.6g}" for v in values))
+    console.print(table)
+
+
+def _state(complete: bool, diverged: int | None) -> str:
+    if diverged is not None:
+        return f"diverged at round {diverged}"
+    return "complete" if complete else "unfinished"
+
+
+def _summary(store: "Store", run_id: str) -> dict[str, Any]:
+    found = store.read(run_id)
+    fields = found.setting.model_dump()
+    state = "diverged" if found.diverged is not None else _state(found.complete, None)
+    return {"run": run_id, "complete": found.complete, "diverged": found.diverged, "state": state, **fields}
+
+
+def as_dict(store: "Store", run_id: str) -> dict[str, Any]:
+    """A run for scripts; what was not measured is null."""
+    found = store.read(run_id)
+    metrics = {name: [v if v == v else None for v in values.tolist()] for name, values in found.metrics.items()}
+    return {
+        "run": run_id,
+        "complete": found.complete,
+        "diverged": found.diverged,
+        "setting": found.setting.model_dump(),
+        "metrics": metrics,
+    }
