@@ -41,7 +41,9 @@ def _dataset(hessian: Tensor, c: Tensor, sigma: float) -> Dataset:
     rows = torch.cat([hessian.flatten(1), c, torch.full((len(c), 1), sigma, dtype=c.dtype)], 1)
     label = torch.zeros(len(rows), dtype=torch.int64)
     augment = _noise if sigma > 0 else None
-    return Dataset(rows, label, rows, label, 0, _loss, augment, torch.arange(len(rows)), Optimum(optimum, mean))
+    return Dataset(
+        rows, label, rows, label, 0, _loss, augment, owner=torch.arange(len(rows)), optimum=Optimum(optimum, mean)
+    )
 
 
 def pair(clients: int, *, zeta: float = 1.0, delta: float = 0.0) -> Dataset:
