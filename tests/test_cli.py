@@ -32,7 +32,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 def test_a_field_is_a_flag() -> None:
-    flags = set(inspect.signature(cli.run).parameters)
+    flags = set(inspect.signature(cli.train.run).parameters)
     assert set(Setting.model_fields) < flags
     text = baton("run", "--help").stdout
     for short in ("-M", "-S", "-K", "-R"):

@@ -4,13 +4,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.func import vmap
 
 from baton import rng
 from baton.clients import Clients, members
 from baton.datasets import Dataset, Optimum, prepared
 from baton.lanes import Lanes, Params
-from baton.nn import Net
+from baton.nn import Net, mapped
 
 Values = dict[str, NDArray[np.float64]]  # metric -> [L]
 
@@ -87,7 +86,7 @@ class Evaluator:
             right = (output.argmax(-1) == y) & weight if self.labelled else weight
             return loss, right.sum(), weight.sum()
 
-        run = vmap(one, in_dims=(0, None, None, None) if shared else (0, 0, 0, 0))
+        run = mapped(one, self.net, shared)
         sums = [torch.stack([part.double() for part in run(params, *block)]) for block in blocks]  # type: ignore[attr-defined]
         loss, right, count = torch.stack(sums).sum(0)
         return loss / count, right / count

@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.func import grad, vmap
 
 from baton import rng
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset, prepared
 from baton.lanes import Lanes, Params, norm, per_lane
-from baton.nn import Net
+from baton.nn import Net, gradients
 
 Gradient = Callable[[Params, Tensor, Tensor, Tensor, Tensor], Params]
 
@@ -24,7 +23,7 @@ def gradient(net: Net, data: Dataset) -> Gradient:
         each = data.loss(net.train(params, key, prepared(data, x, net.dtype)), y)
         return (each * weight).sum() / weight.sum().clamp(min=1)
 
-    return vmap(grad(loss))
+    return gradients(loss, net)
 
 
 def sgd(x: Params, g: Params, lr: Tensor, clip: Tensor, weight_decay: Tensor) -> Params:

@@ -14,6 +14,7 @@ REPORT = {  # what [report] may hold, with its defaults
     "metric": "test_accuracy",
     "best": "max",  # which end of the metric is better
     "over": "lr",  # the field whose best value is chosen for each curve
+    "among": [],  # values of that field to choose from; empty: all
     "lines": "algorithm",  # one curve, one table column, a value
     "figures": "",  # one figure a value of this field
     "columns": 3,  # panels in a row
@@ -113,6 +114,9 @@ def _check_report(report: dict[str, Any]) -> None:
         kinds = (int, float) if isinstance(default, float) else type(default)
         if not isinstance(report[key], kinds):
             raise BadInput(f"[report] {key}: {report[key]!r} is not a {type(default).__name__}")
+    for key in ("last", "columns"):
+        if report[key] < 1:
+            raise BadInput(f"[report] {key}: {report[key]}; at least 1 is right")
     for key, allowed in (("best", ("max", "min")), ("shade", ("std", "minmax"))):
         if report[key] not in allowed:
             raise BadInput(f"[report] {key}: {report[key]!r}; {' or '.join(allowed)} is right")

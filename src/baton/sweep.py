@@ -97,10 +97,12 @@ def sweep(
         for number, lanes in enumerate(chunks):
             if work.in_flight(number) or not all(store.complete(s.run_id) for s in lanes):
                 began = time.monotonic()
-                for at in _train(lanes, number, work, store, device, checkpoint):
-                    fresh = done + lanes[0].steps * len(lanes) * at.round // lanes[0].rounds
-                    yield Progress(number + 1, len(chunks), len(lanes), at.round, lanes[0].rounds, fresh, total)
-                store.log(_entry(lanes, device, time.monotonic() - began))
+                try:
+                    for at in _train(lanes, number, work, store, device, checkpoint):
+                        fresh = done + lanes[0].steps * len(lanes) * at.round // lanes[0].rounds
+                        yield Progress(number + 1, len(chunks), len(lanes), at.round, lanes[0].rounds, fresh, total)
+                finally:  # also when stopped: the pieces' times add up
+                    store.log(_entry(lanes, device, time.monotonic() - began))
             done += lanes[0].steps * len(lanes)
         work.remove()
 
@@ -151,7 +153,7 @@ def _adopt(laid: list[list[str]], store: Store, work: Work) -> list[list[str]]:
 def _entry(lanes: list[Setting], device: torch.device, seconds: float) -> dict[str, object]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "seconds": round(seconds, 3),
         "lanes": len(lanes),
         "device": f"{device.type} ({name})",

@@ -1,12 +1,14 @@
 """An example spec for each registered name, and the few lines that run lanes without a store."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+import pytest
 import torch
 
 from baton.algorithms import ALGORITHMS
 from baton.datasets import DATASETS
 from baton.engine import Program, Snapshot, advance, start
+from baton.errors import BadInput
 from baton.models import MODELS
 from baton.names import options
 from baton.partitions import PARTITIONS
@@ -23,7 +25,11 @@ SPECS = {
     "schedule": {},
     "partition": {
         "dirichlet": ["dirichlet:alpha=0.3", "dirichlet:alpha=10,min_samples=5"],
-        "exdir": ["exdir:C=2,alpha=10", "exdir:C=1,alpha=1,form=plain", "exdir:C=10,alpha=0.5,min_samples=1"],
+        "exdir": [
+            "exdir:C=2,alpha=10",
+            "exdir:C=1,alpha=1,form=plain,min_samples=1",
+            "exdir:C=10,alpha=0.5,min_samples=1",
+        ],
     },
     "model": {
         "mlp": ["mlp", "mlp:hidden=7,dropout=0"],
@@ -32,6 +38,46 @@ SPECS = {
         "quadratic": ["quadratic", "quadratic:zeta=10,delta=1/3"],
         "quadratic_random": ["quadratic_random:dim=3", "quadratic_random:dim=2,sigma=1,delta=0.5"],
     },
+}
+# Where a name fits only some data.
+DATA = {
+    "partition": {"natural": "quadratic_random:dim=2"},
+    "model": {"quadratic": "quadratic_random:dim=2,zeta=3"},
+}
+BAD = {  # to be refused in one line
+    "algorithm": ["parallel:weighting=mine", "parallel:server_lr=0", "parallel:server_lr=nan", "parallel:server_lr=x"],
+    "schedule": ["shuffled:speed=3"],
+    "partition": [
+        "iid:seed=-1",
+        "dirichlet",
+        "dirichlet:alpha=0",
+        "dirichlet:alpha=nan",
+        "dirichlet:alpha=1,min_samples=100000",
+        "dirichlet:alpha=1,seed=-1",
+        "exdir:C=0,alpha=1",
+        "exdir:C=11,alpha=1",
+        "exdir:C=1.5,alpha=1",
+        "exdir:C=1,alpha=-1",
+        "exdir:C=1,alpha=1,form=odd",
+        "exdir:C=1,alpha=1,seed=-1",
+        "natural",
+    ],
+    "model": [
+        "mlp:hidden=0",
+        "mlp:hidden=-3",
+        "mlp:dropout=1.5",
+        "mlp:dropout=-0.5",
+        "mlp:dropout=nan",
+        "mlp:width=3",
+        "quadratic",
+        "quadratic:start=nan",
+    ],
+    "dataset": [
+        "digits:size=3",
+        "quadratic:delta=2",
+        "quadratic_random:dim=0",
+        f"quadratic_random:seed={1 << 64}",
+    ],
 }
 ROOMS = {
     "algorithm": ALGORITHMS,
@@ -58,6 +104,11 @@ def examples(room: str) -> list[str]:
     return [spec for name in ROOMS[room] for spec in SPECS[room].get(name, [name])]
 
 
+def data_for(room: str, spec: str) -> str:
+    """A data set that a partition or model fits."""
+    return DATA[room].get(spec.partition(":")[0], "digits")
+
+
 def stages(settings: Sequence[Setting]) -> tuple[Program, list[Snapshot]]:
     """All lanes from the start to the last round, and every snapshot on the way."""
     program = Program(settings, CPU)
@@ -76,6 +127,8 @@ def series(at: Snapshot, metric: str, lane: int = 0) -> dict[int, float]:
     return {round: float(values[lane]) for round, values in at.history[metric]}
 
 
-def clones(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """Copies to compare with later."""
-    return [t.clone() for t in tensors]
+def refused(settings: dict[str, object]) -> str:
+    """The line with which a run that cannot be is refused, at the latest before it trains."""
+    with pytest.raises(BadInput) as error:
+        start(Program([Setting(**settings)], CPU))
+    return str(error.value)

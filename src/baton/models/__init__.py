@@ -9,15 +9,23 @@ from collections.abc import Callable
 from torch import nn
 
 from baton.errors import BadInput
+from baton.models.cnn import cnn
+from baton.models.lenet5 import lenet5
 from baton.models.logistic import logistic
 from baton.models.mlp import mlp
 from baton.models.quadratic import quadratic
+from baton.models.resnet18 import resnet18
+from baton.models.vgg9 import vgg9
 from baton.names import bind
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "quadratic": quadratic,
     "logistic": logistic,
     "mlp": mlp,
+    "lenet5": lenet5,
+    "cnn": cnn,
+    "vgg9": vgg9,
+    "resnet18": resnet18,
 }
 
 

@@ -42,6 +42,7 @@ class Net:
         template = self._fresh(0)
         _refuse_running_statistics(template)
         _key_dropout(template)
+        self.convolutions = any(isinstance(m, nn.modules.conv._ConvNd) for m in template.modules())
         self._keys = [name for name, m in template.named_modules() if isinstance(m, KeyedDropout)]
         template.requires_grad_(False).to(device)
         self._train, self._eval = template.train(), copy.deepcopy(template).eval()

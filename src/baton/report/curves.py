@@ -106,7 +106,8 @@ def curve(settings: Sequence[Setting], runs: Mapping[str, Run], report: Report) 
         if setting.run_id in runs:
             complete.setdefault(at(setting, report["over"]), []).append(runs[setting.run_id])
     points = [point(value, found, report) for value, found in complete.items()]
-    best = choose(points, report["best"])
+    eligible = [p for p in points if not report["among"] or p.value in report["among"]]
+    best = choose(eligible, report["best"])
     drawn = over_rounds(complete[best.value] if best else (), report)
     return Curve(points, best, *drawn, wanted=len(settings), seeds=len(values(settings, "seed")))
 

@@ -23,7 +23,7 @@ from baton.study import Study
 Draw = Callable[[Axes, Panel, dict[Any, Look], Report], None]
 WIDTH, PANEL = 10.8, 3.6  # inches of a whole figure and of a panel, at most
 METADATA: dict[str, dict[str, Any]] = {  # no dates, so that equal figures are equal files
-    "svg": {},
+    "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
 }

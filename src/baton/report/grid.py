@@ -24,9 +24,7 @@ def load(study: Study, store: Store) -> dict[str, Run]:
     """The complete runs of a study by id."""
     runs = {s.run_id: store.read(s.run_id) for s in study.settings if store.complete(s.run_id)}
     if not runs:
-        raise BadInput(
-            f"report: no complete run of study {study.name!r} in {store.root}; 'baton sweep {study.name}' trains them"
-        )
+        raise BadInput(f"report: no complete run of study {study.name!r} in {store.root}; 'baton sweep' trains them")
     metric = study.report["metric"]
     taken = sorted({name for run in runs.values() for name, x in run.metrics.items() if not np.isnan(x).all()})
     if metric not in taken:
@@ -74,7 +72,5 @@ def ahead(panel: Panel, report: Report) -> Any | None:
     sign = 1 if report["best"] == "max" else -1
     scores = {line: sign * c.best.mean if c.best and not c.best.lost else -np.inf for line, c in panel.curves.items()}
     first, second = sorted(scores, key=lambda line: scores[line], reverse=True)[:2]
-    if scores[first] == scores[second]:
-        return None
     margin = 0.0 if report["log"] else report["margin"]
     return first if scores[first] - scores[second] > margin else None

@@ -90,7 +90,7 @@ def journal(store: Store, wanted: set[str]) -> dict[str, Any] | None:
         "devices": list(dict.fromkeys(entry.get("device", "unknown") for entry in own)),
         "versions": {name: ", ".join(found) for name, found in versions.items()},
         "time": words.seconds(sum(entry.get("seconds", 0.0) for entry in own)),
-        "finished": max(entry.get("finished", "") for entry in own),
+        "finished": max(entry.get("ended", "") for entry in own),
         "others": len({run for entry in own for run in entry["runs"]} - wanted),
     }
 

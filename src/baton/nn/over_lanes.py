@@ -1,0 +1,51 @@
+"""One lane's function applied to all lanes.
+
+`torch.func.vmap` batches them into one program. On a CPU that turns convolutions into grouped ones, which are slower
+than one lane after another, so models with convolutions are looped over there.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import grad, vmap
+
+from baton.lanes import Params
+from baton.nn.net import Net
+
+
+def looped(net: Net) -> bool:
+    """Whether lanes go one after another."""
+    return net.convolutions and net.device.type == "cpu"
+
+
+def gradients(loss: Callable[..., Tensor], net: Net) -> Callable[..., Params]:
+    """loss(params, *inputs) of one lane -> its gradient with respect to params, for all lanes."""
+    if not looped(net):
+        return vmap(grad(loss))
+
+    def one_after_another(params: Params, *inputs: Tensor) -> Params:
+        found = []
+        for lane in range(len(inputs[0])):
+            mine = {name: leaf[lane].detach().requires_grad_() for name, leaf in params.items()}
+            found.append(torch.autograd.grad(loss(mine, *(x[lane] for x in inputs)), list(mine.values())))
+        return {name: torch.stack(leaves) for name, leaves in zip(params, zip(*found, strict=True), strict=True)}
+
+    return one_after_another
+
+
+def mapped(function: Callable[..., Any], net: Net, shared: bool) -> Callable[..., Any]:
+    """function(params, x, y, weight) -> tuple of tensors, for all lanes; shared: the inputs have no lane axis."""
+    if not looped(net):
+        inputs = None if shared else 0
+        return vmap(function, in_dims=(0, inputs, inputs, inputs))
+
+    def one_after_another(params: Params, *inputs: Tensor) -> tuple[Tensor, ...]:
+        found = []
+        for lane in range(len(next(iter(params.values())))):
+            mine = {name: leaf[lane] for name, leaf in params.items()}
+            found.append(function(mine, *(x if shared else x[lane] for x in inputs)))
+        return tuple(torch.stack(parts) for parts in zip(*found, strict=True))
+
+    return torch.no_grad()(one_after_another)

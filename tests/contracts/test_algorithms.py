@@ -1,0 +1,272 @@
+"""Every algorithm: pure, lane by lane, still at lr -> 0; sequential hands over, parallel averages."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+import baton
+from baton import datasets
+from baton.algorithms import ALGORITHMS, Algorithm, Sites
+from baton.clients import owners
+from baton.engine import Program, Simulation, advance
+from baton.lanes import Params
+from baton.names import bind
+from baton.setting import Setting
+from contracts.examples import BAD, CPU, examples, finish, missing, refused, stages
+
+EVERY = pytest.mark.parametrize("spec", examples("algorithm"))
+WORLDS = {
+    "digits": {"model": "mlp:hidden=6", "clients": 8, "partition": "dirichlet:alpha=0.5", "dtype": "float64"},
+    "quadratics": {"dataset": "quadratic_random:dim=3,sigma=1", "clients": 8},
+}
+
+
+def algorithm(spec: str) -> Algorithm:
+    _, make, options = bind("algorithm", spec, ALGORITHMS)
+    return make(**options)
+
+
+def program(spec: str, world: str = "digits", lanes: int = 3, **more: object) -> Program:
+    base = {
+        **WORLDS[world],
+        "algorithm": spec,
+        "participants": 3,
+        "local_steps": 2,
+        "rounds": 4,
+        "eval_every": 2,
+        **more,
+    }
+    return Program([Setting(**{"lr": 0.02 * (1 + i), "seed": i, **base}) for i in range(lanes)], CPU)
+
+
+def test_every_name_has_an_example() -> None:
+    assert missing("algorithm") == []
+
+
+@pytest.mark.parametrize("spec", BAD["algorithm"])
+def test_bad_options_are_refused_in_one_line(spec: str) -> None:
+    line = refused({"algorithm": spec})
+    assert line.startswith("algorithm: ")
+    assert "\n" not in line
+
+
+@EVERY
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_round_is_pure(spec: str, world: str) -> None:
+    p = program(spec, world)
+    given = p.algorithm.init(p.net.init(p.seeds))
+    order = p.order(0)
+    before = {name: leaf.clone() for name, leaf in given.items()}, order.clone()
+    data = [t.clone() for t in p.clients if isinstance(t, Tensor)]
+    first, second = (p.algorithm.round(given, order, Simulation(p, 0)) for _ in range(2))
+    assert first.keys() == second.keys() == given.keys()
+    for name, leaf in given.items():
+        assert torch.equal(leaf, before[0][name])
+        assert torch.equal(first[name], second[name])
+        assert first[name].shape == leaf.shape
+        assert first[name].dtype == leaf.dtype
+    assert not all(torch.equal(first[name], leaf) for name, leaf in given.items())
+    assert torch.equal(order, before[1])
+    assert all(torch.equal(a, b) for a, b in zip((t for t in p.clients if isinstance(t, Tensor)), data, strict=True))
+
+
+@EVERY
+def test_the_model_of_a_fresh_state_is_the_initial_model(spec: str) -> None:
+    p = program(spec)
+    x = p.net.init(p.seeds)
+    model = p.algorithm.model(p.algorithm.init(x))
+    assert model.keys() == x.keys()
+    assert all(torch.equal(model[name], leaf) for name, leaf in x.items())
+
+
+@EVERY
+def test_rounds_go_on_from_any_snapshot(spec: str) -> None:
+    """All there is between rounds is in the state."""
+    p = program(spec)
+    _, seen = stages([Setting(**{**p.setting.model_dump(), "seed": seed}) for seed in (0, 1)])
+    again = Program([Setting(**{**p.setting.model_dump(), "seed": seed}) for seed in (0, 1)], CPU)
+    *_, last = advance(again, seen[2]._replace(history={}))
+    assert last.round == 4
+    for name, leaf in seen[-1].state.items():
+        assert torch.equal(last.state[name], leaf)
+
+
+@EVERY
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_lane_does_not_see_its_neighbours(spec: str, world: str) -> None:
+    common = {**WORLDS[world], "algorithm": spec, "participants": 3, "local_steps": 2, "rounds": 4}
+    settings = [Setting(**common, lr=0.02 * (1 + i), seed=i, clip=float(i % 2)) for i in range(5)]
+    _, whole = finish(settings)
+    for lane in (0, 3, 4):
+        _, alone = finish([settings[lane]])
+        for name, leaf in alone.state.items():
+            torch.testing.assert_close(whole.state[name][lane], leaf[0], rtol=1e-10, atol=1e-12)
+
+
+@EVERY
+@pytest.mark.parametrize("world", WORLDS)
+def test_without_a_learning_rate_nothing_moves(spec: str, world: str) -> None:
+    """Not by averaging either, over many rounds: weights that do not sum to one would show."""
+    p = program(spec, world, lanes=2, lr=1e-300, clip=1.0, weight_decay=0.1, participants=7, rounds=10, eval_every=10)
+    _, seen = stages([Setting(**{**p.setting.model_dump(), "seed": seed}) for seed in (0, 1)])
+    for name, leaf in p.algorithm.model(seen[0].state).items():
+        torch.testing.assert_close(p.algorithm.model(seen[-1].state)[name], leaf, rtol=1e-13, atol=1e-13)
+
+
+@EVERY
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_same_run_twice_gives_the_same_bytes(spec: str, world: str, tmp_path: Path) -> None:
+    settings = [
+        Setting(**WORLDS[world], algorithm=spec, participants=2, rounds=3, eval_every=1, seed=seed, lr=0.05)
+        for seed in (1, 2)
+    ]
+    found = []
+    for name in ("a", "b"):
+        baton.run(settings, tmp_path / name)
+        files = sorted((tmp_path / name).glob("*/*"))
+        found.append({str(f.relative_to(tmp_path / name)): f.read_bytes() for f in files})
+    assert len(found[0]) == 6  # two runs of setting.json, metrics.csv, state.safetensors
+    assert found[0] == found[1]
+
+
+# Sequential against parallel
+
+
+@pytest.mark.parametrize("spec", [s for s in examples("algorithm") if s.startswith("parallel") and "server" not in s])
+@pytest.mark.parametrize("world", WORLDS)
+def test_with_one_participant_sequential_is_parallel(spec: str, world: str) -> None:
+    one, other = (
+        finish([Setting(**WORLDS[world], algorithm=name, participants=1, rounds=5, seed=s, lr=0.05) for s in (1, 2)])[1]
+        for name in ("sequential", spec)
+    )
+    for name, leaf in one.state.items():
+        torch.testing.assert_close(other.state[name], leaf, rtol=1e-13, atol=1e-13)
+
+
+# Sequential
+
+
+def reshuffled_sgd(p: Program, lane: int, x: Params, rounds: int) -> Params:
+    """SGD with random reshuffling in plain PyTorch: one step on each client's own loss, in the round's order."""
+    data = datasets.load(p.setting.dataset, p.setting.clients)
+    owner = torch.from_numpy(owners(p.setting.dataset, p.setting.partition, p.setting.clients).copy())
+    module = p.net.build().to(p.net.dtype)
+    module.load_state_dict({name: leaf[lane] for name, leaf in x.items()})
+    optimizer = torch.optim.SGD(module.parameters(), lr=float(p.lanes.lr[lane]))
+    for round in range(rounds):
+        for client in p.order(round)[lane].tolist():
+            mine = owner == client
+            output = module(data.x[mine].to(p.net.dtype))
+            optimizer.zero_grad()
+            (cross_entropy(output, data.y[mine]) if data.classes else output.mean()).backward()
+            optimizer.step()
+    return {name: p.detach() for name, p in module.named_parameters()}
+
+
+def is_random_reshuffling(round: Callable[[Params, Tensor, Sites], Params], world: str) -> bool:
+    """K = 1, S = M, exact gradients (a batch holds all of a client): whether rounds are those of the plain loop."""
+    base = {
+        "digits": {"model": "logistic", "clients": 6, "partition": "exdir:C=2,alpha=10", "dtype": "float64"},
+        "quadratics": {"dataset": "quadratic_random:dim=3", "clients": 6},
+    }[world]
+    p = Program([Setting(**base, local_steps=1, batch_size=2000, seed=seed, lr=0.05) for seed in (1, 2)], CPU)
+    x = begin = p.net.init(p.seeds)
+    for number in range(3):
+        x = round(x, p.order(number), Simulation(p, number))
+    return all(
+        torch.allclose(x[name][lane], leaf, rtol=1e-12, atol=1e-12)
+        for lane in (0, 1)
+        for name, leaf in reshuffled_sgd(p, lane, begin, 3).items()
+    )
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_sequential_is_sgd_with_random_reshuffling(world: str) -> None:
+    assert is_random_reshuffling(algorithm("sequential").round, world)
+
+
+def forgets(dropped: int) -> Callable[[Params, Tensor, Sites], Params]:
+    """Sequential, but the client at one place starts from what its predecessor was given, not from what it made."""
+
+    def round(x: Params, order: Tensor, sites: Sites) -> Params:
+        given = x
+        for place, client in enumerate(order.unbind(1)):
+            start = given if place == dropped else x
+            given, x = start, sites.train(start, client)
+        return x
+
+    return round
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("dropped", [1, 3, 5])
+def test_a_dropped_hand_over_is_noticed(world: str, dropped: int) -> None:
+    assert not is_random_reshuffling(forgets(dropped), world)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_wrong_order_a_skipped_client_and_a_lost_round_are_noticed(world: str) -> None:
+    right = algorithm("sequential").round
+    assert is_random_reshuffling(forgets(-1), world)  # what forgets nothing is right
+    assert not is_random_reshuffling(lambda x, order, sites: right(x, order.flip(1), sites), world)
+    assert not is_random_reshuffling(lambda x, order, sites: right(x, order[:, :-1], sites), world)
+    assert not is_random_reshuffling(lambda x, _order, _sites: x, world)
+
+
+class Told:
+    """Sites of known answers: client m turns x into 2 x + m, and holds m samples."""
+
+    def train(self, x: Params, client: Tensor) -> Params:
+        return {name: 2 * leaf + client.view(-1, 1).to(leaf.dtype) for name, leaf in x.items()}
+
+    def train_all(self, x: Params, clients: Tensor) -> Params:
+        return {name: 2 * leaf.unsqueeze(1) + clients.unsqueeze(2).to(leaf.dtype) for name, leaf in x.items()}
+
+    def sizes(self, clients: Tensor) -> Tensor:
+        return clients
+
+
+ORDER = torch.tensor([[1, 2, 4], [3, 0, 7]])
+X = {"w": torch.tensor([[0.1, 1.0], [-3.0, 1e-3]], dtype=torch.float64)}
+
+
+def test_sequential_hands_each_result_to_the_next() -> None:
+    made = algorithm("sequential").round(X, ORDER, Told())["w"]
+    added = torch.tensor([1 * 4 + 2 * 2 + 4, 3 * 4 + 0 * 2 + 7], dtype=torch.float64).view(2, 1)
+    torch.testing.assert_close(made, 8 * X["w"] + added, rtol=1e-15, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("spec", "weights"),
+    [
+        ("parallel", [[1 / 3, 1 / 3, 1 / 3], [1 / 3, 1 / 3, 1 / 3]]),
+        ("parallel:weighting=size", [[1 / 7, 2 / 7, 4 / 7], [0.3, 0.0, 0.7]]),
+    ],
+)
+@pytest.mark.parametrize("server_lr", [1.0, 0.5, 1.7])
+def test_parallel_averages_and_the_server_moves_that_way(
+    spec: str, weights: list[list[float]], server_lr: float
+) -> None:
+    both = f"{spec}{',' if ':' in spec else ':'}server_lr={server_lr}"
+    made = algorithm(both).round(X, ORDER, Told())["w"]
+    mean = 2 * X["w"] + (torch.tensor(weights, dtype=torch.float64) * ORDER).sum(1, keepdim=True)
+    torch.testing.assert_close(made, X["w"] + server_lr * (mean - X["w"]), rtol=1e-14, atol=1e-14)
+
+
+@EVERY
+def test_participants_without_any_sample_change_nothing(spec: str) -> None:
+    """Neither to NaN, where all weights are zero, nor by weight decay."""
+    setting = Setting(
+        algorithm=spec, clients=40, participants=1, partition="dirichlet:alpha=0.01,min_samples=0", weight_decay=0.1
+    )
+    p = Program([setting], CPU)
+    held = p.clients.start.diff(dim=1)[0]
+    empty = int(torch.argmin(held))
+    assert int(held[empty]) == 0
+    x = p.algorithm.init(p.net.init([1]))
+    made = p.algorithm.round(x, torch.tensor([[empty]]), Simulation(p, 0))
+    assert all(torch.equal(made[name], leaf) for name, leaf in x.items())

@@ -1,0 +1,118 @@
+"""What a user might bring: factories named by `user_modules:...` where a registered name could stand."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, dropout
+
+from baton.algorithms import Algorithm
+from baton.datasets import Dataset
+
+
+def tiny(shape: tuple[int, ...], classes: int, *, width: int = 8) -> nn.Module:
+    """A perceptron with LayerNorm."""
+    return nn.Sequential(nn.Linear(shape[0], width), nn.LayerNorm(width), nn.GELU(), nn.Linear(width, classes))
+
+
+def conv(shape: tuple[int, ...], classes: int, *, width: int = 4) -> nn.Module:  # noqa: ARG001
+    """Convolutions, GroupNorm and pooling on 8 x 8 images."""
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)),
+        nn.Conv2d(1, width, 3, padding=1),
+        nn.GroupNorm(2, width),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(width, width, 3, groups=2),
+        nn.Tanh(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(width, classes),
+    )
+
+
+class Tied(nn.Module):
+    """A weight used twice, a scalar parameter, a constant buffer and a skip connection."""
+
+    def __init__(self, inputs: int, classes: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(inputs, inputs, bias=False)
+        self.second = nn.Linear(inputs, inputs)
+        self.second.weight = self.first.weight
+        self.last = nn.Linear(inputs, classes)
+        self.temperature = nn.Parameter(torch.tensor(1.5))
+        self.register_buffer("shift", torch.linspace(-1, 1, inputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + torch.relu(self.second(torch.relu(self.first(x + self.shift))))
+        return self.last(x) * self.temperature
+
+
+def tied(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return Tied(shape[0], classes)
+
+
+def batch_normed(shape: tuple[int, ...], classes: int, *, track: bool = True) -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(shape[0], 8), nn.BatchNorm1d(8, track_running_stats=track), nn.ReLU(), nn.Linear(8, classes)
+    )
+
+
+def two_dropouts(shape: tuple[int, ...], classes: int, *, p: float = 0.5) -> nn.Module:  # noqa: ARG001
+    """Puts out its input, masked twice."""
+    return nn.Sequential(nn.Dropout(p), nn.Sequential(nn.Identity(), nn.Dropout(p)))
+
+
+def channel_dropout(shape: tuple[int, ...], classes: int) -> nn.Module:  # noqa: ARG001
+    return nn.Sequential(nn.Unflatten(1, (4, 4, 4)), nn.Dropout2d(0.5), nn.Flatten(), nn.Linear(64, classes))
+
+
+def alpha_dropout(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(shape[0], 8), nn.SELU(), nn.AlphaDropout(0.5), nn.Linear(8, classes))
+
+
+class Functional(nn.Module):
+    def __init__(self, inputs: int, classes: int) -> None:
+        super().__init__()
+        self.last = nn.Linear(inputs, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(dropout(x, 0.5, self.training))
+
+
+def functional_dropout(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return Functional(shape[0], classes)
+
+
+def reversed_sequential(*, skip: int = 0) -> Algorithm:
+    """Sequential from the last participant to the first."""
+
+    def round(x, order, sites):
+        for client in order.flip(1).unbind(1)[skip:]:
+            x = sites.train(x, client)
+        return x
+
+    return Algorithm(round)
+
+
+def round_robin(seed: Tensor, round: int, clients: int, participants: int, *, stride: int = 1) -> Tensor:
+    """Not random at all."""
+    return ((torch.arange(participants) + round * stride) % clients).expand(len(seed), -1)
+
+
+def by_label(labels: np.ndarray, clients: int, *, drop: int = 0) -> np.ndarray:
+    """Class c at client c; class `drop` at nobody."""
+    return np.where(labels == drop, -1, labels % clients)
+
+
+def blobs(clients: int, *, spread: float = 0.1) -> Dataset:
+    """Three Gaussian blobs in the plane, each with its own clients by nature."""
+    draw = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    x = np.stack([np.cos(2.1 * y), np.sin(2.1 * y)], 1) + spread * draw.standard_normal((60, 2))
+    data, label = torch.tensor(x, dtype=torch.float32), torch.tensor(y)
+
+    def loss(output: Tensor, target: Tensor) -> Tensor:
+        return cross_entropy(output, target, reduction="none")
+
+    owner = torch.arange(60) * clients // 60
+    return Dataset(data, label, data[:9], label[:9], classes=3, loss=loss, owner=owner)
