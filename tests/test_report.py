@@ -229,7 +229,7 @@ def test_a_partial_store_says_what_is_missing(store: Store, tmp_path: Path) -> N
 
 
 def test_nothing_run_is_one_line(store: Store, tmp_path: Path) -> None:
-    wanted = f"report: no complete run of study 'small' in {store.root}; 'baton sweep small' trains them"
+    wanted = f"report: no complete run of study 'small' in {store.root}; 'baton sweep' trains them"
     with pytest.raises(BadInput, match=f"^{re.escape(wanted)}$"):
         report([make()], store, tmp_path / "out")
     assert not (tmp_path / "out").exists()
