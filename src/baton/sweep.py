@@ -5,6 +5,7 @@ import json
 import platform
 import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,6 +112,24 @@ def _train(
     lanes: list[Setting], number: int, work: Work, store: Store, device: torch.device, checkpoint: float
 ) -> Iterator[Snapshot]:
     """One chunk from its checkpoint, or from the start, to its end."""
+    with _one_thread():
+        yield from _train_chunk(lanes, number, work, store, device, checkpoint)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Lanes' operations are small: a second thread inside one gains little, and loses a lot on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _train_chunk(
+    lanes: list[Setting], number: int, work: Work, store: Store, device: torch.device, checkpoint: float
+) -> Iterator[Snapshot]:
     program = Program(lanes, device)
     begun = work.load(number, device) if work.in_flight(number) else start(program)
     at, saved = begun, time.monotonic()
