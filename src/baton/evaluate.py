@@ -9,7 +9,7 @@ from baton import rng
 from baton.clients import Clients, members
 from baton.datasets import Dataset, Optimum, prepared
 from baton.lanes import Lanes, Params
-from baton.nn import Net, mapped
+from baton.nn import Net, looped, mapped
 
 Values = dict[str, NDArray[np.float64]]  # metric -> [L]
 
@@ -23,6 +23,7 @@ COLUMNS = (
 )
 EXACT = ("distance", "objective_gap")  # of quadratics, at every round
 BLOCK_BYTES = 128 << 20  # what one block of samples may take over all lanes
+CACHE_BYTES = 16 << 20  # the same where lanes go one after another: what stays close to the core
 
 
 class Evaluator:
@@ -33,7 +34,9 @@ class Evaluator:
         self.data, self.labelled = data, data.classes > 0
         sample = prepared(data, clients.x[:1], net.dtype)[0]
         numbers = 2 * sample.numel() + 2 * net.activations(sample)
-        self.block = max(1, BLOCK_BYTES // (numbers * sample.element_size() * len(lanes.seed)))
+        bytes_each = numbers * sample.element_size()
+        at_once = CACHE_BYTES // bytes_each if looped(net) else BLOCK_BYTES // (bytes_each * len(lanes.seed))
+        self.block = max(1, at_once)
         self.of_lane = clients.dataset[lanes.partition]  # [L]
         self.optimum = _stack(optima, self.of_lane, sample) if optima else None
 
