@@ -1,4 +1,8 @@
-"""One hypothesis profile for all tests: the same examples every time, no clock."""
+"""One hypothesis profile for all tests: the same examples every time, no clock. One thread: see below."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # small products gain nothing from more, and crawl on a busy machine
 
 from hypothesis import HealthCheck, settings
 

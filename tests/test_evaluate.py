@@ -96,14 +96,14 @@ def rows(path: Path) -> dict[int, list[str]]:
 def test_how_often_one_evaluates_changes_nothing(base: dict[str, str], algorithm: str, tmp_path: Path) -> None:
     settings = {
         every: Setting(**base, algorithm=algorithm, clients=6, participants=2, rounds=12, lr=0.05, eval_every=every)
-        for every in (1, 3, 4, 12, 100)
+        for every in (1, 3, 5, 100)
     }
     for setting in settings.values():
         baton.run(setting, tmp_path)
     folders = {every: tmp_path / setting.run_id for every, setting in settings.items()}
     often = rows(folders[1] / "metrics.csv")
     state = load_file(folders[1] / "state.safetensors")
-    for every in (3, 4, 12, 100):
+    for every in (3, 5, 100):
         table = rows(folders[every] / "metrics.csv")
         taken = [round for round, row in table.items() if not any(cell == "test_loss=" for cell in row)]
         assert taken == [*range(0, 12, every), 12]
@@ -116,12 +116,12 @@ def test_how_often_one_evaluates_changes_nothing(base: dict[str, str], algorithm
 @pytest.mark.parametrize("model", ["logistic", "mlp"])
 def test_the_block_size_changes_nothing(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = [
-        Setting(model=model, clients=7, participants=2, rounds=2, eval_every=1, dtype="float64", seed=seed)
+        Setting(model=model, clients=40, participants=2, rounds=1, eval_every=1, dtype="float64", seed=seed)
         for seed in (1, 2)
     ]
     program, whole = finish(settings)
     blocks = set()
-    for size in (1, 100_000, 1_000_000):
+    for size in (1, 60_000, 600_000):
         monkeypatch.setattr(evaluate, "BLOCK_BYTES", size)
         program, cut = finish(settings)
         blocks.add(program.evaluate.block)
@@ -142,6 +142,17 @@ def test_blocks_of_lanes_with_data_sets_of_their_own(monkeypatch: pytest.MonkeyP
     for lane in (0, 1):
         assert series(cut, "test_loss", lane) == pytest.approx(series(whole, "test_loss", lane), rel=1e-12)
     assert series(whole, "test_loss", 0) != series(whole, "test_loss", 1)
+
+
+def test_samples_stored_as_bytes_train_and_measure_as_prepared_ones() -> None:
+    common = {"model": "mlp", "clients": 10, "participants": 3, "rounds": 2, "eval_every": 1}
+    _, ready = finish([Setting(**common)])
+    program, stored = finish([Setting(**common, dataset="user_modules:stored_digits")])
+    assert program.clients.x.dtype == program.clients.test_x.dtype == torch.uint8
+    for name, leaf in ready.state.items():
+        torch.testing.assert_close(stored.state[name], leaf, rtol=1e-5, atol=1e-5)
+    for metric in LOSSES:
+        assert series(stored, metric) == pytest.approx(series(ready, metric), rel=1e-5)
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -195,7 +206,7 @@ def test_a_run_neither_reads_nor_moves_the_global_generators(base: dict[str, str
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_run_does_not_move_the_generator_of_the_gpu(tmp_path: Path) -> None:
-    torch.cuda.manual_seed(1)
+    torch.cuda.manual_seed(12345)  # the seed of no run
     before = torch.cuda.get_rng_state()
     baton.run(Setting(model="mlp", rounds=2), tmp_path, device="cuda")
     assert torch.equal(torch.cuda.get_rng_state(), before)

@@ -55,7 +55,7 @@ def imported(path: Path, known: dict[str, Path]) -> set[str]:
 
 
 def room(module: str) -> str:
-    return (module.split(".") + ["baton"])[1] if module != "baton" else "baton"
+    return module.split(".")[1] if "." in module else module
 
 
 MODULES = modules()

@@ -25,7 +25,7 @@ PARTITIONS = ["iid", "iid:seed=3", "exdir:C=2,alpha=10", "dirichlet:alpha=0.2,mi
 
 def crowd(**common: object) -> list[Setting]:
     """101 lanes that differ in everything lanes may differ in; clients of 0 to over 100 samples."""
-    base = {"clients": 60, "participants": 4, "local_steps": 3, "rounds": 5, "eval_every": 5, **common}
+    base = {"clients": 60, "participants": 4, "local_steps": 3, "rounds": 3, "eval_every": 3, **common}
     return [
         Setting(
             **base,
@@ -53,7 +53,7 @@ def assert_same_lane(alone: Snapshot, together: Snapshot, lane: int, rtol: float
 
 
 # Float32: a batched matrix product is blocked by the number of lanes, so that sums may be taken in another order and
-# differ in the last place (6e-8); the steps of training carry that on (4e-7 was seen, other machines block differently).
+# differ in the last place (6e-8); training carries that on (4e-7 was seen, other machines block differently).
 # Float64 takes the same paths with a last place of 1e-16.
 @pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-10), ("float32", 1e-5)])
 @pytest.mark.parametrize("algorithm", ["sequential", "parallel:weighting=size"])
@@ -64,7 +64,7 @@ def test_a_lane_is_the_same_alone_and_among_100_others(
     settings = crowd(dtype=dtype, algorithm=algorithm, model=model, sampling=sampling)
     assert len({s.shape_key for s in settings}) == 1
     _, together = finish(settings)
-    for lane in (0, 33, 68, 100):
+    for lane in (33, 68, 100):
         _, alone = finish([settings[lane]])
         assert_same_lane(alone, together, lane, rtol)
 
@@ -87,8 +87,8 @@ def test_quadratic_lanes_of_different_families_do_not_mix(place: int) -> None:
 # Divergence
 
 WILD = {
-    "mlp": {"model": "mlp", "lr": 1e6, "clients": 10, "rounds": 12, "eval_every": 2},
-    "quadratic": {"dataset": "quadratic", "lr": 1e9, "rounds": 12, "eval_every": 2},
+    "mlp": {"model": "mlp", "lr": 1e6, "clients": 10, "rounds": 12, "eval_every": 6},
+    "quadratic": {"dataset": "quadratic", "lr": 1e9, "rounds": 12, "eval_every": 6},
 }
 CALM = {"mlp": 0.1, "quadratic": 0.5}
 
@@ -137,7 +137,23 @@ def test_a_diverged_run_is_stored_with_its_round(tmp_path: Path) -> None:
 def masks(layer: KeyedDropout, key: torch.Tensor, width: int = 50, batch: int = 20) -> torch.Tensor:
     """[L, b, width]: what becomes of ones under each key."""
     layer.train()
+    layer.calls = 0
     return vmap(lambda k: torch.func.functional_call(layer, {"key": k}, (torch.ones(batch, width),)))(key)
+
+
+def test_one_dropout_layer_used_twice_draws_two_masks() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.stack([self.drop(x), self.drop(x)])
+
+    net, x = Net(Twice, torch.float32, CPU, torch.ones(1, 50)), torch.ones(4, 50)
+    first, second = net.train({}, torch.tensor(3), x)
+    assert not torch.equal(first, second)
+    assert torch.equal(net.train({}, torch.tensor(3), x)[0], first)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
@@ -178,7 +194,7 @@ def test_dropout_masks_differ_by_step_client_round_lane_and_layer_and_nothing_el
 
 
 def test_layers_of_one_model_have_masks_of_their_own_and_evaluation_has_none() -> None:
-    net = Net(lambda: two_dropouts((50,), 10), torch.float32, CPU)
+    net = Net(lambda: two_dropouts((50,), 10), torch.float32, CPU, torch.zeros(1, 50))
     key = rng.bits(torch.tensor(1), torch.arange(100))
     ones = torch.ones(20, 50)
     made = vmap(lambda k: net.train({}, k, ones))(key)
@@ -293,7 +309,7 @@ def test_batch_norm_without_running_statistics_is_refused_or_right() -> None:
     assert right
 
 
-@pytest.mark.parametrize("model", ["channel_dropout", "alpha_dropout", "functional_dropout"])
+@pytest.mark.parametrize("model", ["channel_dropout", "conv_dropout", "alpha_dropout", "functional_dropout"])
 def test_dropout_that_cannot_be_keyed_is_refused_in_one_line(model: str) -> None:
     with pytest.raises(BadInput) as refused:
         finish([Setting(model=f"user_modules:{model}", rounds=1)])
@@ -301,7 +317,7 @@ def test_dropout_that_cannot_be_keyed_is_refused_in_one_line(model: str) -> None
 
 
 def test_a_module_is_initialised_from_its_lanes_seed_alone() -> None:
-    net = Net(lambda: nn.Linear(3, 2), torch.float64, CPU)
+    net = Net(lambda: nn.Linear(3, 2), torch.float64, CPU, torch.zeros(1, 3, dtype=torch.float64))
     three = net.init([5, 6, 5])
     assert torch.equal(three["weight"][0], three["weight"][2])
     assert not torch.equal(three["weight"][0], three["weight"][1])

@@ -258,7 +258,7 @@ def test_a_client_without_samples_hands_the_model_on_unchanged(sampling: str) ->
     data = table([8, 0, 8, 0])
     lanes = lanes_of([1, 2, 3])
     setting = Setting(local_steps=3, batch_size=4, sampling=sampling)
-    net = Net(models.factory("logistic", (64,), 10), torch.float64, CPU)
+    net = Net(models.factory("logistic", (64,), 10), torch.float64, CPU, torch.zeros(1, 64, dtype=torch.float64))
     grad_of = gradient(net, datasets.load("digits", 1))
     x = net.init([1, 2, 3])
     made = leg(grad_of, data, lanes, batches(data, lanes, 0, torch.tensor([1, 2, 3]), setting), x)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -51,6 +51,7 @@ def test_the_nine_groups_are_the_papers() -> None:
     assert data.optimum.hessian.tolist() == [[1.0]]
 
 
+@settings(max_examples=40)
 @given(
     zeta=st.floats(0, 1000),
     delta=st.floats(0, 1),
@@ -71,9 +72,9 @@ def test_a_leg_is_an_affine_map(zeta: float, delta: float, lr: float, steps: int
 
 @pytest.mark.parametrize("steps", [2, 10])
 def test_parallel_is_its_closed_form_over_500_rounds(steps: int) -> None:
-    settings = lanes("parallel", steps)
-    _, seen = stages(settings)
-    for lane, setting in enumerate(settings):
+    runs = lanes("parallel", steps)
+    _, seen = stages(runs)
+    for lane, setting in enumerate(runs):
         (q1, t1), (q2, t2) = maps(setting)
         q, t = (q1 + q2) / 2, (t1 + t2) / 2
         exact = np.array([q**r * 10 + t * (r if q == 1 else (1 - q**r) / (1 - q)) for r in range(501)])
@@ -86,11 +87,11 @@ def test_parallel_is_its_closed_form_over_500_rounds(steps: int) -> None:
 
 @pytest.mark.parametrize("steps", [2, 10])
 def test_sequential_is_its_closed_form_over_500_rounds_given_the_order(steps: int) -> None:
-    settings = [Setting(**{**s.model_dump(), "seed": i}) for i, s in enumerate(lanes("sequential", steps))]
-    program, seen = stages(settings)
+    runs = [Setting(**{**s.model_dump(), "seed": i}) for i, s in enumerate(lanes("sequential", steps))]
+    program, seen = stages(runs)
     orders = np.stack([program.order(round).numpy() for round in range(500)])  # [R, L, 2]
     assert 0.4 < orders[:, :, 0].mean() < 0.6
-    for lane, setting in enumerate(settings):
+    for lane, setting in enumerate(runs):
         legs = maps(setting)
         exact = [WIDE(10)]
         for order in orders[:, lane]:

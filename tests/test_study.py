@@ -76,5 +76,5 @@ def test_mistakes_are_one_line(text: str, tmp_path: Path) -> None:
 
 
 def test_missing_file_names_the_shipped_ones() -> None:
-    with pytest.raises(BadInput, match="shipped name: digits, quadratics"):
+    with pytest.raises(BadInput, match=r"shipped name: .*digits, .*quadratics"):
         study.read("nothing.toml")

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
 from baton.algorithms import Algorithm
-from baton.datasets import Dataset
+from baton.datasets import Dataset, digits
 
 
 def tiny(shape: tuple[int, ...], classes: int, *, width: int = 8) -> nn.Module:
@@ -66,6 +66,12 @@ def channel_dropout(shape: tuple[int, ...], classes: int) -> nn.Module:  # noqa:
     return nn.Sequential(nn.Unflatten(1, (4, 4, 4)), nn.Dropout2d(0.5), nn.Flatten(), nn.Linear(64, classes))
 
 
+def conv_dropout(shape: tuple[int, ...], classes: int) -> nn.Module:  # noqa: ARG001
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 4, 3), nn.Dropout2d(0.5), nn.Flatten(), nn.Linear(144, classes)
+    )
+
+
 def alpha_dropout(shape: tuple[int, ...], classes: int) -> nn.Module:
     return nn.Sequential(nn.Linear(shape[0], 8), nn.SELU(), nn.AlphaDropout(0.5), nn.Linear(8, classes))
 
@@ -104,6 +110,10 @@ def by_label(labels: np.ndarray, clients: int, *, drop: int = 0) -> np.ndarray:
     return np.where(labels == drop, -1, labels % clients)
 
 
+def _loss(output: Tensor, target: Tensor) -> Tensor:
+    return cross_entropy(output, target, reduction="none")
+
+
 def blobs(clients: int, *, spread: float = 0.1) -> Dataset:
     """Three Gaussian blobs in the plane, each with its own clients by nature."""
     draw = np.random.default_rng(0)
@@ -111,8 +121,29 @@ def blobs(clients: int, *, spread: float = 0.1) -> Dataset:
     x = np.stack([np.cos(2.1 * y), np.sin(2.1 * y)], 1) + spread * draw.standard_normal((60, 2))
     data, label = torch.tensor(x, dtype=torch.float32), torch.tensor(y)
 
-    def loss(output: Tensor, target: Tensor) -> Tensor:
-        return cross_entropy(output, target, reduction="none")
-
     owner = torch.arange(60) * clients // 60
-    return Dataset(data, label, data[:9], label[:9], classes=3, loss=loss, owner=owner)
+    return Dataset(data, label, data[:9], label[:9], classes=3, loss=_loss, owner=owner)
+
+
+def pictures(clients: int, *, channels: int = 3, side: int = 32) -> Dataset:  # noqa: ARG001
+    """A dozen images of noise, stored as bytes."""
+    x = np.random.default_rng(1).integers(0, 256, (12, channels, side, side), dtype=np.uint8)
+    data, label = torch.from_numpy(x), torch.arange(12) % 4
+
+    def prepare(stored: Tensor, dtype: torch.dtype) -> Tensor:
+        return stored.to(dtype) / 128 - 1
+
+    return Dataset(data, label, data[:4], label[:4], classes=4, loss=_loss, prepare=prepare)
+
+
+def stored_digits(clients: int) -> Dataset:
+    """The digits as bytes, normalised on the fly."""
+    ready = digits.load(clients)
+
+    def byte(x: Tensor) -> Tensor:
+        return ((x * 0.3761 + 0.3053) * 16).round().to(torch.uint8)
+
+    def prepare(stored: Tensor, dtype: torch.dtype) -> Tensor:
+        return ((stored.float() / 16 - 0.3053) / 0.3761).to(dtype)
+
+    return ready._replace(x=byte(ready.x), test_x=byte(ready.test_x), prepare=prepare)

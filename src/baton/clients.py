@@ -12,7 +12,7 @@ from baton import datasets, rng
 from baton.errors import BadInput
 from baton.lanes import Lanes
 from baton.names import bind
-from baton.partitions import PARTITIONS, Owner
+from baton.partitions import PARTITIONS, Owner, natural
 from baton.setting import Setting
 
 
@@ -37,16 +37,14 @@ class Clients(NamedTuple):
 def owners(dataset: str, partition: str, clients: int) -> Owner:
     """owner [N]: the client of each training sample, -1 for a sample nobody holds."""
     data = datasets.load(dataset, clients)
-    _, split, params = bind("partition", partition, PARTITIONS)
+    name, split, params = bind("partition", partition, PARTITIONS)
     labels = data.y.numpy()
-    if data.classes == 0:
-        owner = data.owner.numpy() if data.owner is not None else None
-        if partition != "natural" or owner is None:
-            raise BadInput(
-                f"partition: {partition!r} splits labelled samples; this data set's own clients are 'natural'"
-            )
-        return owner
-    owner = np.asarray(split(labels, clients, **params))
+    if name == "natural":
+        owner = natural(labels, clients, None if data.owner is None else data.owner.numpy())
+    elif data.classes == 0:
+        raise BadInput(f"partition: {partition!r} splits labelled samples; this data set's own clients are 'natural'")
+    else:
+        owner = np.asarray(split(labels, clients, **params))
     if owner.shape != labels.shape or owner.min() < -1 or owner.max() >= clients:
         raise BadInput(
             f"partition: {partition!r} must give each of the {len(labels)} samples a client from 0 to {clients - 1}"
@@ -133,10 +131,10 @@ def batches(clients: Clients, lanes: Lanes, round: int, client: Tensor, setting:
 
 
 def members(clients: Clients, lanes: Lanes, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """All samples of chosen clients [L, S], one after another: (places in the pool [L, T], weight [L, T])."""
+    """All samples of chosen clients [L, S], one after another: (places in the pool [L, T], weight [L, T]); T >= 1."""
     first, count = spans(clients, lanes, chosen)
     ends = count.cumsum(1)
-    place = torch.arange(int(ends[:, -1].max()), device=chosen.device).expand(len(chosen), -1).contiguous()
+    place = torch.arange(max(1, int(ends[:, -1].max())), device=chosen.device).expand(len(chosen), -1).contiguous()
     which = torch.searchsorted(ends, place, right=True).clamp(max=chosen.shape[1] - 1)
     item = first.gather(1, which) + place - (ends - count).gather(1, which)
     return clients.samples[item.clamp(max=len(clients.samples) - 1)], place < ends[:, -1:]

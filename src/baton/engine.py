@@ -26,10 +26,12 @@ class Program:
     def __init__(self, settings: Sequence[Setting], device: torch.device) -> None:
         self.setting, self.seeds = settings[0], [s.seed for s in settings]
         dtype = getattr(torch, self.setting.dtype)
-        data = datasets.load(self.setting.dataset, self.setting.clients)
+        names = dict.fromkeys(s.dataset for s in settings)
+        sets = [datasets.load(name, self.setting.clients) for name in names]
+        data = next((d for d in sets if d.augment is not None), sets[0])  # what one lane draws anew, all run through
         self.clients, partition = clients.build(settings, dtype, device)
         build = models.factory(self.setting.model, tuple(data.x.shape[1:]), data.classes)
-        self.net = Net(build, dtype, device)
+        self.net = Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
         _, make, options = bind("algorithm", self.setting.algorithm, ALGORITHMS)
         self.algorithm = make(**options)
         _, self._schedule, self._schedule_options = bind("schedule", self.setting.schedule, SCHEDULES)
@@ -40,7 +42,6 @@ class Program:
         seed = torch.tensor(self.seeds, dtype=torch.int64, device=device)
         self.lanes = Lanes(seed, column("lr"), column("clip"), column("weight_decay"), partition)
         self.gradient = gradient(self.net, data)
-        sets = [datasets.load(name, self.setting.clients) for name in dict.fromkeys(s.dataset for s in settings)]
         optima = [d.optimum for d in sets if d.optimum is not None]
         self.evaluate = Evaluator(self.net, data, self.clients, self.lanes, optima)
 
@@ -96,6 +97,7 @@ def start(program: Program) -> Snapshot:
 
 def advance(program: Program, at: Snapshot) -> Iterator[Snapshot]:
     """One snapshot a round, to the last. A lane that leaves the finite numbers keeps its last finite state."""
+    at = at._replace(history={metric: list(series) for metric, series in at.history.items()})
     for round in range(at.round, program.setting.rounds):
         order = program.order(round)
         state = program.algorithm.round(at.state, order, Simulation(program, round))

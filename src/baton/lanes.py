@@ -29,14 +29,14 @@ def per_lane(vector: Tensor, leaf: Tensor) -> Tensor:
 
 def norm(x: Params) -> Tensor:
     """The global norm of each lane: [L]. Norm of the leaves' norms, as clip_grad_norm_ takes it."""
-    leaves = [torch.linalg.vector_norm(leaf.flatten(1), dim=1) for leaf in x.values()]
+    leaves = [torch.linalg.vector_norm(leaf.reshape(len(leaf), -1), dim=1) for leaf in x.values()]
     whole: Tensor = torch.linalg.vector_norm(torch.stack(leaves), dim=0)
     return whole
 
 
 def finite(x: Params) -> Tensor:
     """Which lanes hold only finite numbers: [L]."""
-    return torch.stack([leaf.flatten(1).isfinite().all(1) for leaf in x.values()]).all(0)
+    return torch.stack([leaf.reshape(len(leaf), -1).isfinite().all(1) for leaf in x.values()]).all(0)
 
 
 def where(mask: Tensor, a: Params, b: Params) -> Params:

@@ -51,15 +51,15 @@ def per_lane(lanes: Sequence[Setting]) -> int:
     data = datasets.load(setting.dataset, setting.clients)
     dtype = getattr(torch, setting.dtype)
     build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
-    net = Net(build, dtype, torch.device("cpu"))
-    sample = datasets.prepared(data, data.x[:1], dtype)[0]
+    sample = datasets.prepared(data, data.x[:1], dtype)
+    net = Net(build, dtype, torch.device("cpu"), sample)
     splits = {(s.dataset, s.partition, s.clients) for s in lanes}
     largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
     _, make, options = bind("algorithm", setting.algorithm, ALGORITHMS)
     copies = setting.participants if make(**options).parallel else 1
     batch = min(setting.batch_size, largest) if setting.sampling == "shuffle" else setting.batch_size
     drawn = setting.local_steps * batch
-    step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()
+    step = batch * (sample.numel() + 4 * net.activations(sample[0])) + 5 * net.size()
     draws = 8 * 8 * (drawn + min(largest, 16 * drawn + 640))
     item: int = dtype.itemsize
     return (step * copies + 3 * net.size()) * item + draws * copies

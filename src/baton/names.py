@@ -1,14 +1,24 @@
-"""Names as users write them: `exdir:C=1,alpha=10`, or `package.module:factory` for what is not registered."""
+"""Names as users write them: `exdir:C=1,alpha=10`, or `package.module:factory` for what is not registered.
+
+One keyword of a function may be marked `Rest`: it takes all that follows the name, as PATH in `file:PATH`.
+"""
 
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from baton.errors import BadInput, nearest
 
 Value = int | float | str | bool
+
+
+class Rest(NamedTuple):
+    """Marks the keyword that takes a spec's whole rest: `path: Annotated[str, Rest(settle)]`."""
+
+    settle: Callable[[str], str]  # its value as the one spelling has it
 
 
 def _value(text: str) -> Value:
@@ -34,14 +44,25 @@ def _text(value: Value) -> str:
     return str(ratio) if ratio is not None and float(ratio) == value else str(value)  # 1/3 stays 1/3
 
 
-def split(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, dict[str, Value]]:
-    """`name:key=value,...` -> (name, {key: value}); name is registered or a `package.module:factory` path."""
+def _name(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, str]:
+    """(name, what follows its colon); name is registered or a `package.module:factory` path."""
     head, _, tail = spec.partition(":")
     if head not in known and tail and "=" not in tail.partition(":")[0]:
         factory, _, tail = tail.partition(":")
         head = f"{head}:{factory}"
     elif head not in known:
         raise BadInput(f"{field}: no {field} named {head!r}; {nearest(head, known)}")
+    return head, tail
+
+
+def split(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, dict[str, Value]]:
+    """`name:key=value,...` -> (name, {key: value})."""
+    head, tail = _name(field, spec, known)
+    rest = _rest(known[head]) if callable(known.get(head)) else None
+    return head, {rest[0]: tail} if rest else _params(field, spec, tail)
+
+
+def _params(field: str, spec: str, tail: str) -> dict[str, Value]:
     params: dict[str, Value] = {}
     for item in filter(None, tail.split(",")):
         key, equals, value = item.partition("=")
@@ -50,7 +71,7 @@ def split(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, dict[st
         if key.strip() in params:
             raise BadInput(f"{field}: {spec!r} gives {key.strip()!r} twice")
         params[key.strip()] = _value(value.strip())
-    return head, params
+    return params
 
 
 def find(field: str, name: str, known: Mapping[str, Any]) -> Any:
@@ -65,12 +86,18 @@ def find(field: str, name: str, known: Mapping[str, Any]) -> Any:
 
 
 def _check(field: str, name: str, key: str, value: Value, parameter: inspect.Parameter) -> Value:
-    wanted = parameter.annotation
+    wanted = _kind(parameter.annotation)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if wanted in (int, float, str, bool) and type(value) is not wanted:
         raise BadInput(f"{field}: {name}:{key}={_text(value)} is not {_article(wanted)}")
     return value
+
+
+def _kind(annotation: Any) -> Any:
+    """int for `int | None` and for int: None stands for a default that depends on the other options."""
+    kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
+    return kinds[0] if get_origin(annotation) is UnionType and len(kinds) == 1 else annotation
 
 
 def _article(kind: type) -> str:
@@ -83,11 +110,25 @@ def options(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {name: p for name, p in found.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
+def _rest(function: Callable[..., Any]) -> tuple[str, Rest] | None:
+    """The keyword marked Rest, if there is one."""
+    for key, parameter in options(function).items():
+        if get_origin(parameter.annotation) is Annotated:
+            for mark in get_args(parameter.annotation)[1:]:
+                if isinstance(mark, Rest):
+                    return key, mark
+    return None
+
+
 def bind(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, Callable[..., Any], dict[str, Value]]:
     """(name, what it stands for, its parameters), every parameter checked against the function's keyword arguments."""
-    name, given = split(field, spec, known)
+    name, tail = _name(field, spec, known)
     function = find(field, name, known)
-    allowed = options(function)
+    if rest := _rest(function):
+        if not tail.strip():
+            raise BadInput(f"{field}: {name} needs its {rest[0]}, as in {signature(name, function)}")
+        return name, function, {rest[0]: tail}
+    given, allowed = _params(field, spec, tail), options(function)
     for key in given:
         if key not in allowed:
             hint = nearest(key, allowed) if allowed else "it takes none"
@@ -101,12 +142,22 @@ def bind(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, Callable
 def canonical(field: str, spec: str, known: Mapping[str, Any]) -> str:
     """The one spelling of a spec: parameters in the function's order, those at their defaults left out."""
     name, function, params = bind(field, spec, known)
+    if rest := _rest(function):
+        return f"{name}:{rest[1].settle(str(params[rest[0]]))}"
     defaults = options(function)
     given = [f"{key}={_text(value)}" for key, value in params.items() if value != defaults[key].default]
     return name + (":" + ",".join(given) if given else "")
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
-    """How a name may be written, for listings: `exdir:C=…,alpha=…,seed=0`."""
-    shown = [f"{k}={'…' if p.default is p.empty else _text(p.default)}" for k, p in options(function).items()]
+    """How a name may be written, for listings: `exdir:C=…,alpha=…,seed=0`; [k=…] may be left out."""
+    if rest := _rest(function):
+        return f"{name}:{rest[0].upper()}"
+    shown = [_shown(k, p.default) for k, p in options(function).items()]
     return name + (":" + ",".join(shown) if shown else "")
+
+
+def _shown(key: str, default: Any) -> str:
+    if default is None:
+        return f"[{key}=…]"
+    return f"{key}={'…' if default is inspect.Parameter.empty else _text(default)}"

@@ -72,7 +72,7 @@ def passes(key: Tensor, n: Tensor, count: int, smallest: int, largest: int) -> T
     limit = _sparse_from(count)
     if smallest > limit:
         return _few_of_many(key, n, count)
-    dense = _sorted_passes(key, n, count, count + min(largest, limit) - 1)
+    dense = _sorted_passes(key, n, count, count + max(1, min(largest, limit)) - 1)
     if largest <= limit:
         return dense
     sparse = _few_of_many(key, n.clamp(min=limit + 1), count)
@@ -83,7 +83,7 @@ def _sorted_passes(key: Tensor, n: Tensor, count: int, width: int) -> Tensor:
     n = n.clamp(min=1).unsqueeze(-1)
     element = torch.arange(width, device=key.device)  # [width]: pass = element // n, item = element % n
     order = ((element // n) << 40) | shift(bits(key.unsqueeze(-1), element), 24)
-    return order.argsort(-1)[..., :count] % n
+    return order.argsort(dim=-1, stable=True)[..., :count] % n
 
 
 def _few_of_many(key: Tensor, n: Tensor, count: int) -> Tensor:

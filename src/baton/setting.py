@@ -112,6 +112,8 @@ class Setting(BaseModel):
 def _one_line(error: ValidationError) -> str:
     """pydantic's report as one line: field, value, what would be right."""
     first = error.errors()[0]
+    if first["type"] == "value_error":  # a BadInput from one of the checks above
+        return str(first["ctx"]["error"])
     field, value = str(first["loc"][0]) if first["loc"] else "setting", first["input"]
     if first["type"] == "extra_forbidden":
         return f"{field}: no such setting; {nearest(field, Setting.model_fields)}"

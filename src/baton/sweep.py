@@ -140,8 +140,8 @@ def _train_chunk(
                 store.show(lanes, at)
                 saved = time.monotonic()
             yield at
-            if bool((at.diverged >= 0).all()):
-                break
+            if at.round % program.setting.eval_every == 0 and bool((at.diverged >= 0).all()):
+                break  # nothing left to train; asked only now and then, since the answer has to come off the device
     except (KeyboardInterrupt, GeneratorExit):
         work.save(number, at)
         raise

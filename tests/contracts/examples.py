@@ -24,11 +24,16 @@ SPECS = {
     },
     "schedule": {},
     "partition": {
+        "iid": ["iid", "iid:min_samples=0"],
         "dirichlet": ["dirichlet:alpha=0.3", "dirichlet:alpha=10,min_samples=5"],
+        "classes": ["classes:C=1", "classes:C=3"],
+        "shards": ["shards:n=2", "shards:n=5,min_samples=3"],
+        "file": [],  # a map fits one data set and one M: tests/test_partitions.py
         "exdir": [
             "exdir:C=2,alpha=10",
             "exdir:C=1,alpha=1,form=plain,min_samples=1",
             "exdir:C=10,alpha=0.5,min_samples=1",
+            "exdir:C=2,alpha=1,min_samples=0,exact=true",
         ],
     },
     "model": {
@@ -42,7 +47,13 @@ SPECS = {
 # Where a name fits only some data.
 DATA = {
     "partition": {"natural": "quadratic_random:dim=2"},
-    "model": {"quadratic": "quadratic_random:dim=2,zeta=3"},
+    "model": {
+        "quadratic": "quadratic_random:dim=2,zeta=3",
+        "lenet5": "user_modules:pictures:channels=1,side=28",
+        "cnn": "user_modules:pictures:channels=1,side=28",
+        "vgg9": "user_modules:pictures",
+        "resnet18": "user_modules:pictures:side=8",
+    },
 }
 BAD = {  # to be refused in one line
     "algorithm": ["parallel:weighting=mine", "parallel:server_lr=0", "parallel:server_lr=nan", "parallel:server_lr=x"],
@@ -60,6 +71,21 @@ BAD = {  # to be refused in one line
         "exdir:C=1,alpha=-1",
         "exdir:C=1,alpha=1,form=odd",
         "exdir:C=1,alpha=1,seed=-1",
+        "exdir:C=1,alpha=1,exact=3",
+        "iid:min_samples=-1",
+        "iid:min_samples=100000",
+        "classes",
+        "classes:C=0",
+        "classes:C=11",
+        "classes:C=1,seed=-1",
+        "shards",
+        "shards:n=0",
+        "shards:n=99999999999",
+        "shards:n=2,min_samples=144",
+        "shards:n=2,seed=-1",
+        "file",
+        "file:",
+        "file:no such file.json",
         "natural",
     ],
     "model": [
@@ -71,6 +97,10 @@ BAD = {  # to be refused in one line
         "mlp:width=3",
         "quadratic",
         "quadratic:start=nan",
+        "lenet5",  # the digits are rows of 64 numbers, not images
+        "cnn",
+        "vgg9",
+        "resnet18",
     ],
     "dataset": [
         "digits:size=3",
@@ -79,6 +109,7 @@ BAD = {  # to be refused in one line
         f"quadratic_random:seed={1 << 64}",
     ],
 }
+ON_DISK = {"mnist", "fashion_mnist", "cifar10", "cinic10"}  # lie in files: run by the tests that make such files
 ROOMS = {
     "algorithm": ALGORITHMS,
     "schedule": SCHEDULES,
@@ -101,7 +132,7 @@ def examples(room: str) -> list[str]:
     """Specs that together use every registered name; a name without an example stands for itself."""
     stale = set(SPECS[room]) - set(ROOMS[room])
     assert not stale, f"tests/contracts/examples.py has {room} examples for {sorted(stale)}, which are not registered"
-    return [spec for name in ROOMS[room] for spec in SPECS[room].get(name, [name])]
+    return [spec for name in ROOMS[room] if name not in ON_DISK for spec in SPECS[room].get(name, [name])]
 
 
 def data_for(room: str, spec: str) -> str:

@@ -29,6 +29,7 @@ def parallel(*, weighting: str = "uniform", server_lr: float = 1.0) -> Algorithm
 
 
 def _average(x: Tensor, trained: Tensor, weight: Tensor, server_lr: float) -> Tensor:
-    share = (weight / weight.sum(1, keepdim=True)).to(x.dtype)
+    weight = weight.to(x.dtype)
+    share = weight / weight.sum(1, keepdim=True)
     mean = torch.einsum("ls,ls...->l...", share, trained)
     return mean if server_lr == 1.0 else x + server_lr * (mean - x)

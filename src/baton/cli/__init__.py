@@ -3,11 +3,11 @@
 import os
 import sys
 
-from baton.cli import look, pages, train
+from baton.cli import data, look, pages, partition, train
 from baton.cli.common import app
 from baton.errors import BadInput
 
-__all__ = ["app", "look", "main", "pages", "train"]
+__all__ = ["app", "data", "look", "main", "pages", "partition", "train"]
 
 
 def main() -> None:

@@ -24,12 +24,24 @@ Memory = Annotated[
 Checkpoint = Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="Between checkpoints.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", metavar="DIR", help="Where data sets are looked for first.", show_default=False),
+]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY.toml", help="A study file, or the name of a shipped one.")]
 
 
 def print_json(value: Any) -> None:
     """For scripts."""
     print(json.dumps(value, indent=1))
+
+
+def use_data_dir(folder: Path | None) -> None:
+    """Look for data sets here first."""
+    if folder is not None:
+        from baton.datasets import find
+
+        find.use(folder)
 
 
 def _version(wanted: bool) -> None:

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baton.cli.common import Checkpoint, Device, Json, Memory, Quiet, Runs, StudyName, app, print_json
+from baton.cli.common import (
+    Checkpoint,
+    DataDir,
+    Device,
+    Json,
+    Memory,
+    Quiet,
+    Runs,
+    StudyName,
+    app,
+    print_json,
+    use_data_dir,
+)
 from baton.cli.look import as_dict, show
 
 if TYPE_CHECKING:
@@ -49,6 +61,7 @@ def run(
     seed: Annotated[int | None, _number("seed", None, "Of every draw in the run [1].")] = None,
     eval_every: Annotated[int | None, _number("eval-every", None, "Rounds between evaluations [4].")] = None,
     dtype: Annotated[str | None, _text("dtype", None, "float32 or float64.")] = None,
+    data_dir: DataDir = None,
     runs: Runs = Path("runs"),
     device: Device = "auto",
     memory: Memory = None,
@@ -58,6 +71,7 @@ def run(
 ) -> None:
     """Train one setting. The paper's letters are the short flags."""
     flags = dict(locals())
+    use_data_dir(data_dir)
     from baton.setting import Setting
     from baton.store import Store
 
@@ -73,6 +87,7 @@ def run(
 @app.command()
 def sweep(
     study: StudyName,
+    data_dir: DataDir = None,
     runs: Runs = Path("runs"),
     device: Device = "auto",
     memory: Memory = None,
@@ -84,6 +99,7 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Train every run of a study that is not in the store yet."""
+    use_data_dir(data_dir)
     from baton import study as studies
     from baton.store import Store
 

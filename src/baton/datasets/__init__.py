@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from baton.datasets import digits, quadratic
+from baton.datasets import cifar10, cinic10, digits, fashion_mnist, mnist, quadratic
 from baton.datasets.base import Dataset, Optimum, Source, prepared
 from baton.names import bind, split
 
@@ -10,6 +10,10 @@ DATASETS: dict[str, Source] = {
     "quadratic": quadratic.PAIR,
     "quadratic_random": quadratic.RANDOM,
     "digits": digits.DIGITS,
+    "mnist": mnist.MNIST,
+    "fashion_mnist": fashion_mnist.FASHION_MNIST,
+    "cifar10": cifar10.CIFAR10,
+    "cinic10": cinic10.CINIC10,
 }
 LOADERS = {name: source.load for name, source in DATASETS.items()}
 

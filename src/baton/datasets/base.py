@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 class Optimum(NamedTuple):
@@ -27,6 +28,11 @@ class Dataset(NamedTuple):
     prepare: Callable[[Tensor, torch.dtype], Tensor] | None = None  # stored x -> model input, e.g. normalised
     owner: Tensor | None = None  # [N] the client each sample belongs to by nature
     optimum: Optimum | None = None
+
+
+def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
+    """What classifying one sample costs: logits [b, classes], y [b] -> [b]."""
+    return functional.cross_entropy(output, y, reduction="none")
 
 
 def prepared(data: Dataset, x: Tensor, dtype: torch.dtype) -> Tensor:

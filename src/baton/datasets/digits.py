@@ -1,14 +1,8 @@
 """scikit-learn's handwritten digits: 1,797 images of 8 x 8, which come inside that package."""
 
 import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from baton.datasets.base import Dataset, Source
-
-
-def _loss(output: Tensor, y: Tensor) -> Tensor:
-    return cross_entropy(output, y, reduction="none")
+from baton.datasets.base import Dataset, Source, cross_entropy
 
 
 def load(clients: int) -> Dataset:
@@ -20,7 +14,7 @@ def load(clients: int) -> Dataset:
     x = (x - 0.3053) / 0.3761  # mean and deviation of the training pixels
     y = torch.from_numpy(bunch.target).long()
     test = torch.arange(len(y)) % 5 == 0
-    return Dataset(x[~test], y[~test], x[test], y[test], classes=10, loss=_loss)
+    return Dataset(x[~test], y[~test], x[test], y[test], classes=10, loss=cross_entropy)
 
 
 DIGITS = Source(load, model="logistic", clients=10)

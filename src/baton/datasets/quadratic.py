@@ -52,8 +52,8 @@ def pair(clients: int, *, zeta: float = 1.0, delta: float = 0.0) -> Dataset:
         raise BadInput(f"clients: {clients}; the quadratic pair has exactly 2 (quadratic_random takes any number)")
     if not 0 <= delta <= 1:
         raise BadInput(f"dataset: quadratic has delta={delta}; 0 <= delta <= 1 keeps both clients convex")
-    if not zeta >= 0:
-        raise BadInput(f"dataset: quadratic has zeta={zeta}; zeta >= 0 is right")
+    if not 0 <= zeta < float("inf"):
+        raise BadInput(f"dataset: quadratic has zeta={zeta}; a finite zeta >= 0 is right")
     hessian = torch.tensor([1 + delta, 1 - delta], dtype=torch.float64).view(2, 1, 1)
     return _dataset(hessian, torch.tensor([[zeta], [-zeta]], dtype=torch.float64), 0.0)
 
@@ -77,6 +77,8 @@ def random(
     to zero and their mean square is zeta^2; the optimum is a random point of norm 1.
     """
     _check_family(clients, dim, L, mu, zeta, delta, sigma)
+    if not 0 <= seed < 1 << 63:
+        raise BadInput(f"dataset: quadratic_random has seed={seed}; 0 <= seed < 2^63 is right")
     key = rng.bits(torch.tensor(seed), rng.DATA)
 
     def draw(purpose: int, *shape: int) -> Tensor:
@@ -84,7 +86,7 @@ def random(
 
     basis = torch.linalg.qr(draw(0, dim, dim)).Q
     mean = torch.linspace(mu + delta, L - delta, dim, dtype=torch.float64)
-    tilt = torch.where(draw(1, dim) < 0, -delta, delta)
+    tilt = delta * torch.sign(draw(1, dim))
     tilt[0] = tilt[-1] = delta  # the ends of the spectrum reach mu and L whatever the other signs
     side = torch.zeros(clients, dtype=torch.float64)
     side[: clients // 2], side[clients - clients // 2 :] = 1.0, -1.0

@@ -27,6 +27,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "vgg9": vgg9,
     "resnet18": resnet18,
 }
+IMAGES = (lenet5, cnn, vgg9, resnet18)  # models that need images, not rows
 
 
 def factory(spec: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:
@@ -34,4 +35,6 @@ def factory(spec: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.
     name, build, params = bind("model", spec, MODELS)
     if classes == 0 and name in MODELS and build is not quadratic:
         raise BadInput(f"model: {name!r} takes labelled samples; the quadratic data sets train 'quadratic'")
+    if build in IMAGES and len(shape) != 3:
+        raise BadInput(f"model: {name!r} takes images of shape (channels, height, width), not {shape}; mlp takes any")
     return lambda: build(shape, classes, **params)

@@ -4,9 +4,15 @@ from math import prod
 
 from torch import nn
 
+from baton.errors import BadInput
+
 
 def mlp(shape: tuple[int, ...], classes: int, *, hidden: int = 64, dropout: float = 0.5) -> nn.Module:
     """Flattened input - hidden - classes."""
+    if hidden < 1:
+        raise BadInput(f"model: mlp has hidden={hidden}; at least 1 is right")
+    if not 0 <= dropout < 1:
+        raise BadInput(f"model: mlp has dropout={dropout}; 0 <= dropout < 1 is right")
     return nn.Sequential(
         nn.Flatten(), nn.Linear(prod(shape), hidden), nn.Dropout(dropout), nn.ReLU(), nn.Linear(hidden, classes)
     )

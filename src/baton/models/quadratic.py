@@ -12,7 +12,7 @@ class Quadratic(nn.Module):
 
     def __init__(self, dim: int, start: float) -> None:
         super().__init__()
-        self.x = nn.Parameter(torch.full((dim,), start))
+        self.x = nn.Parameter(torch.full((dim,), start, dtype=torch.float64))
 
     def forward(self, sample: Tensor) -> Tensor:
         """[b, d^2 + d + 1] -> [b]."""
@@ -25,4 +25,6 @@ def quadratic(shape: tuple[int, ...], classes: int, *, start: float = 10.0) -> n
     """For the quadratic data sets only."""
     if classes:
         raise BadInput("model: 'quadratic' fits only the quadratic data sets; logistic or mlp take images")
+    if not abs(start) < float("inf"):
+        raise BadInput(f"model: quadratic has start={start}; a finite number is right")
     return Quadratic(dimension(shape[0]), start)

@@ -7,13 +7,16 @@ from baton import rng
 
 
 class KeyedDropout(nn.Module):
-    """nn.Dropout with the mask drawn from `key`, one word a step; `layer` tells the layers of one model apart."""
+    """nn.Dropout with the mask drawn from `key`, one word a step.
+
+    `layer` tells the layers of one model apart, `calls` the uses of one layer in a forward pass.
+    """
 
     key: Tensor
 
     def __init__(self, p: float, layer: int) -> None:
         super().__init__()
-        self.p, self.layer = p, layer
+        self.p, self.layer, self.calls = p, layer, 0
         self.register_buffer("key", torch.zeros((), dtype=torch.int64), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -23,5 +26,6 @@ class KeyedDropout(nn.Module):
         if self.p == 1.0:
             return x * 0.0
         place = torch.arange(x.numel(), device=x.device).view(x.shape)
-        keep = rng.uniform(rng.bits(self.key, self.layer, place)) >= self.p
+        keep = rng.uniform(rng.bits(self.key, self.layer, self.calls, place)) >= self.p
+        self.calls += 1
         return x * keep / (1.0 - self.p)

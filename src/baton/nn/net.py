@@ -24,33 +24,58 @@ def _key_dropout(module: nn.Module) -> None:
         setattr(parent, name, KeyedDropout(child.p, layer))
 
 
-def _refuse_running_statistics(module: nn.Module) -> None:
+def _refuse(module: nn.Module) -> None:
+    """What would quietly train something else than the module says."""
     for name, child in module.named_modules():
-        if getattr(child, "track_running_stats", False):
-            kind = type(child).__name__
+        kind = type(child).__name__
+        if isinstance(child, nn.modules.batchnorm._BatchNorm) or getattr(child, "track_running_stats", False):
             raise BadInput(
-                f"model: layer {name!r} is a {kind} with running statistics, which would not travel with the "
-                "model; use GroupNorm or LayerNorm, or track_running_stats=False"
+                f"model: layer {name!r} is a {kind}: its running statistics would not travel with the model, and batch "
+                "statistics count padding; use GroupNorm or LayerNorm"
             )
+        if isinstance(child, nn.modules.dropout._DropoutNd) and not isinstance(child, nn.Dropout):
+            raise BadInput(f"model: layer {name!r} is a {kind}, whose draws cannot be keyed; use nn.Dropout")
+    for name, parameter in module.named_parameters():
+        if not parameter.requires_grad:
+            raise BadInput(f"model: parameter {name!r} is frozen (requires_grad=False), and would be trained; drop it")
+
+
+def _try(module: nn.Module, sample: Tensor) -> None:
+    """One forward pass: the samples fit, and nothing is drawn outside the keys."""
+    before = torch.get_rng_state()
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        try:
+            module.train()(sample)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise BadInput(f"model: it cannot take samples of shape {tuple(sample.shape[1:])}: {reason}") from error
+        drawn = not torch.equal(torch.get_rng_state(), before)
+    if drawn:
+        raise BadInput("model: its forward pass draws from torch's global generator; use nn.Dropout, which is keyed")
 
 
 class Net:
     """A module's forward pass as a function of its parameters, in training and in evaluation mode."""
 
-    def __init__(self, build: Callable[[], nn.Module], dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self, build: Callable[[], nn.Module], dtype: torch.dtype, device: torch.device, sample: Tensor
+    ) -> None:
+        """sample [1, ...]: as the model will take them, to try it on."""
         self.build, self.dtype, self.device = build, dtype, device
         template = self._fresh(0)
-        _refuse_running_statistics(template)
+        _refuse(template)
         _key_dropout(template)
+        _try(template, sample)
         self.convolutions = any(isinstance(m, nn.modules.conv._ConvNd) for m in template.modules())
         self._keys = [name for name, m in template.named_modules() if isinstance(m, KeyedDropout)]
         template.requires_grad_(False).to(device)
         self._train, self._eval = template.train(), copy.deepcopy(template).eval()
+        self._dropouts = [m for m in self._train.modules() if isinstance(m, KeyedDropout)]
 
     def _fresh(self, seed: int) -> nn.Module:
         """A new module, initialised from `seed` alone; the global generator is left as it was."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed the GPU's too
             return self.build().to(self.dtype)
 
     def init(self, seeds: Sequence[int]) -> Params:
@@ -80,6 +105,8 @@ class Net:
 
     def train(self, params: Params, key: Tensor, x: Tensor) -> Tensor:
         """One lane's forward pass with dropout keyed by `key` (a scalar)."""
+        for layer in self._dropouts:
+            layer.calls = 0
         keys = {f"{name}.key" if name else "key": key for name in self._keys}
         output: Tensor = functional_call(self._train, {**params, **keys}, (x,))
         return output

@@ -4,53 +4,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baton.errors import BadInput
+from baton.partitions.draws import (
+    PER_CLASS,
+    TRIES,
+    WORK,
+    Ints,
+    check_alpha,
+    check_samples,
+    classes_of,
+    generator,
+    hand_out,
+    smallest,
+)
+from baton.partitions.holders import Holders, everyone
 
-TRIES = 200
 
-
-def dirichlet(
-    labels: NDArray[np.int64], clients: int, *, alpha: float, min_samples: int = 1, seed: int = 0
-) -> NDArray[np.int64]:
-    """Each class is cut among all clients in Dirichlet proportions; drawn again until all have min_samples."""
-    if not 0 < alpha < float("inf"):
-        raise BadInput(f"partition: dirichlet has alpha={alpha}; alpha > 0 is right")
-    if clients * min_samples > len(labels):
-        raise BadInput(f"clients: {clients} x {min_samples} samples is more than the {len(labels)} training samples")
-    generator = np.random.default_rng([seed, 1])
-    everyone = np.ones((clients, 1), dtype=bool)
+def dirichlet(labels: Ints, clients: int, *, alpha: float, min_samples: int = 1, seed: int = 0) -> Ints:
+    """labels [N] -> owner [N]: each class cut among all clients; drawn again until all have min_samples."""
+    check_alpha("dirichlet", alpha)
+    check_samples(len(labels), clients, min_samples)
+    found, draw = classes_of(labels), generator(seed, 1)
+    holders = everyone(clients, len(found.sizes))
+    tries = min(TRIES, max(1, WORK // (len(holders.client) + PER_CLASS * len(found.sizes))))
     fewest = 0
-    for _ in range(TRIES):
-        owner = deal(generator, labels, np.broadcast_to(everyone, (clients, int(labels.max()) + 1)), alpha)
-        smallest = int(np.bincount(owner, minlength=clients).min())
-        if smallest >= min_samples:
-            return owner
-        fewest = max(fewest, smallest)
-    raise BadInput(
-        f"partition: dirichlet:alpha={alpha:g} left a client with {fewest} < min_samples={min_samples} samples in "
-        f"{TRIES} draws over {clients} clients; take a larger alpha, fewer clients or a smaller min_samples"
-    )
+    for _ in range(tries):
+        counts = cut(draw, alpha, found.sizes, holders)
+        fewest = max(fewest, size := smallest(holders.client, counts, clients))
+        if size >= min_samples:
+            return hand_out(draw, found.kind, holders.client, counts)
+    raise too_few(f"dirichlet:alpha={alpha:g}", clients, fewest, min_samples, tries)
 
 
-def deal(
-    generator: np.random.Generator, labels: NDArray[np.int64], holds: NDArray[np.bool_], alpha: float
-) -> NDArray[np.int64]:
-    """Each class c dealt to the clients with holds[m, c] in proportions p_c ~ Dir(alpha q_c): owner [N]."""
-    owner = np.full(len(labels), -1, dtype=np.int64)
-    for c in range(holds.shape[1]):
-        members = generator.permutation(np.flatnonzero(labels == c))
-        holders = np.flatnonzero(holds[:, c])
-        if len(holders) and len(members):
-            ends = np.rint(np.cumsum(proportions(generator, alpha, len(holders))) * len(members)).astype(np.int64)
-            owner[members] = holders[
-                np.searchsorted(ends, np.arange(len(members)), side="right").clip(max=len(holders) - 1)
-            ]
-    return owner
+def cut(draw: np.random.Generator, alpha: float, sizes: Ints, holders: Holders, first: int = 0) -> Ints:
+    """Samples each holder takes of each class, p_c ~ Dir(alpha 1) over its holders, after `first` for everyone."""
+    counts = np.empty(len(holders.client), dtype=np.int64)
+    for size, part in zip(sizes.tolist(), holders.each(), strict=True):
+        rest = size - first * (part.stop - part.start)
+        ends = np.rint(np.cumsum(shares(draw, alpha, part.stop - part.start)) * rest).astype(np.int64)
+        ends[-1] = rest
+        counts[part] = np.diff(ends, prepend=0) + first
+    return counts
 
 
-def proportions(generator: np.random.Generator, alpha: float, count: int) -> NDArray[np.float64]:
-    """Dir(alpha 1) over `count` holders; one holder takes all if every gamma draw underflows."""
-    gamma = generator.standard_gamma(alpha, count)
-    if gamma.sum() == 0:
-        gamma[generator.integers(count)] = 1.0
-    share: NDArray[np.float64] = gamma / gamma.sum()
+def shares(draw: np.random.Generator, alpha: float, count: int) -> NDArray[np.float64]:
+    """Dir(alpha 1) over `count` holders: gamma draws over their sum.
+
+    Where alpha is so small that all of them underflow, one holder takes all: what Dir(alpha 1) tends to.
+    """
+    gamma = draw.standard_gamma(alpha, count) / max(alpha, 1.0)
+    total = gamma.sum()
+    if total == 0:
+        gamma[draw.integers(count)] = total = 1.0
+    share: NDArray[np.float64] = gamma / total
     return share
+
+
+def too_few(what: str, clients: int, fewest: int, min_samples: int, tries: int) -> BadInput:
+    """The line for draws that left some client short every time."""
+    return BadInput(
+        f"partition: the best of {tries} draws of {what} over {clients} clients leaves one with {fewest} samples, and "
+        f"min_samples={min_samples}; take a larger alpha, fewer clients or a smaller min_samples"
+    )

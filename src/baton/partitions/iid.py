@@ -1,14 +1,11 @@
 """Samples dealt out at random, sizes equal up to one."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from baton.errors import BadInput
+from baton.partitions.draws import Ints, check_samples, generator
 
 
-def iid(labels: NDArray[np.int64], clients: int, *, seed: int = 0) -> NDArray[np.int64]:
+def iid(labels: Ints, clients: int, *, min_samples: int = 1, seed: int = 0) -> Ints:
     """labels [N] -> owner [N]."""
-    if clients > len(labels):
-        raise BadInput(f"clients: {clients} is more than the {len(labels)} training samples; iid needs one sample each")
-    owner = np.arange(len(labels), dtype=np.int64) % clients
-    return np.random.default_rng([seed, 0]).permutation(owner)
+    check_samples(len(labels), clients, min_samples)
+    return generator(seed, 0).permutation(np.arange(len(labels), dtype=np.int64) % clients)

@@ -1,12 +1,10 @@
 """The data set's own clients: for data that comes with its owners, such as the quadratics."""
 
-import numpy as np
-from numpy.typing import NDArray
-
 from baton.errors import BadInput
+from baton.partitions.draws import Ints
 
 
-def natural(labels: NDArray[np.int64], clients: int, owner: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def natural(labels: Ints, clients: int, owner: Ints | None = None) -> Ints:
     """owner [N] as the data set gives it."""
     if owner is None:
         raise BadInput(

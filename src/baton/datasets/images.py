@@ -1,0 +1,62 @@
+"""What the image data sets share: loading, normalising, random crops and flips. Images stay uint8 [N, C, H, W]."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from baton import rng
+from baton.datasets.base import Dataset, cross_entropy
+from baton.datasets.decoded import Arrays, cached
+from baton.datasets.find import Found, reading
+
+Augment = Callable[[Tensor, Tensor], Tensor]
+
+
+def dataset(
+    found: Found,
+    files: Sequence[Path],
+    decode: Callable[[Found], Arrays],
+    mean: Sequence[float],
+    std: Sequence[float],
+    augment: Augment | None = None,
+) -> Dataset:
+    """Ten classes of images, decoded once and mapped into memory from then on."""
+    with reading(found):
+        made = cached(found.name, files, lambda: decode(found))
+    x, y, test_x, test_y = (torch.from_numpy(array) for array in made)
+    prepare = normaliser(mean, std)
+    return Dataset(x, y, test_x, test_y, classes=10, loss=cross_entropy, augment=augment, prepare=prepare)
+
+
+def _channels(values: Sequence[float], x: Tensor, dtype: torch.dtype) -> Tensor:
+    """[C, 1, 1] on x's device by fills, not by a copy from the host, which would wait for the device at each step."""
+    return torch.cat([torch.full((1, 1, 1), value, dtype=dtype, device=x.device) for value in values])
+
+
+def normaliser(mean: Sequence[float], std: Sequence[float]) -> Callable[[Tensor, torch.dtype], Tensor]:
+    """The function that scales stored images [b, C, H, W] to [0, 1] and normalises each channel."""
+
+    def prepare(x: Tensor, dtype: torch.dtype) -> Tensor:
+        return (x.to(dtype) / 255 - _channels(mean, x, dtype)) / _channels(std, x, dtype)
+
+    return prepare
+
+
+def crop_and_flip(x: Tensor, key: Tensor, pad: int = 4) -> Tensor:
+    """A random crop of the image's own size after padding with zeros, then a horizontal flip of every other image.
+
+    x [b, C, H, W], key a scalar. Each image has its own three draws; its pixels are gathered from where the crop and
+    the flip find them, so that the padded image is never built.
+    """
+    count, channels, height, width = x.shape
+    image = rng.bits(key, torch.arange(count, device=x.device))  # [b]
+    down, right, flip = (rng.below(rng.bits(image, i), n) for i, n in enumerate((2 * pad + 1, 2 * pad + 1, 2)))
+    row = torch.arange(height, device=x.device) + (down - pad).unsqueeze(1)  # [b, H] in the unpadded image
+    across = torch.arange(width, device=x.device)
+    column = torch.where(flip.unsqueeze(1) == 1, width - 1 - across, across) + (right - pad).unsqueeze(1)  # [b, W]
+    inside = ((row >= 0) & (row < height)).unsqueeze(2) & ((column >= 0) & (column < width)).unsqueeze(1)
+    place = row.clamp(0, height - 1).unsqueeze(2) * width + column.clamp(0, width - 1).unsqueeze(1)  # [b, H, W]
+    taken = x.flatten(2).gather(2, place.flatten(1).unsqueeze(1).expand(count, channels, height * width))
+    return taken.view(x.shape) * inside.unsqueeze(1)
