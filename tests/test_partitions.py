@@ -82,7 +82,11 @@ def test_a_partition_or_one_line(which: str, world: tuple[Labels, int, int, floa
     before = labels.copy()
     spec = SPECS[which].format(C=C, alpha=alpha)
     kinds, samples = len(np.unique(labels)), len(labels)
-    with patch("baton.partitions.dirichlet.TRIES", 50), patch("baton.partitions.holders.TRIES", 50):
+    few = (
+        patch("baton.partitions.dirichlet.TRIES", 50),
+        patch.multiple("baton.partitions.holders", TRIES=50, WORK=1 << 22),
+    )
+    with few[0], few[1]:
         owner, line = attempt(spec, labels, clients, seed=seed)
         again, _ = attempt(spec, labels, clients, seed=seed)
     if owner is None:
@@ -246,7 +250,7 @@ def test_a_million_clients(spec: str, clients: int) -> None:
 
 
 STUCK = [
-    ("exdir:C=1,alpha=0.01", 500, 10, "clients leaves one with 0 samples, and min_samples=10; take a larger alpha, fewer"),
+    ("exdir:C=1,alpha=0.01", 500, 10, "leaves one with 0 samples, and min_samples=10; take a larger alpha, fewer"),
     ("dirichlet:alpha=0.01", 500, 10, "and min_samples=1; take a larger alpha"),
     ("exdir:C=1,alpha=1,min_samples=0", 60, 50, "50 classes at least 1 clients; take more clients or a larger C"),
     ("classes:C=1", 60, 50, "each of the 50 classes at least 1 clients and at most"),

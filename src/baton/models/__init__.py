@@ -37,4 +37,9 @@ def factory(spec: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.
         raise BadInput(f"model: {name!r} takes labelled samples; the quadratic data sets train 'quadratic'")
     if build in IMAGES and len(shape) != 3:
         raise BadInput(f"model: {name!r} takes images of shape (channels, height, width), not {shape}; mlp takes any")
-    return lambda: build(shape, classes, **params)
+
+    def module() -> nn.Module:
+        return build(shape, classes, **params)
+
+    module.__name__ = spec  # for error lines
+    return module

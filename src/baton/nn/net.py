@@ -40,7 +40,7 @@ def _refuse(module: nn.Module) -> None:
             raise BadInput(f"model: parameter {name!r} is frozen (requires_grad=False), and would be trained; drop it")
 
 
-def _try(module: nn.Module, sample: Tensor) -> None:
+def _try(module: nn.Module, sample: Tensor, name: str) -> None:
     """One forward pass: the samples fit, and nothing is drawn outside the keys."""
     before = torch.get_rng_state()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -48,10 +48,12 @@ def _try(module: nn.Module, sample: Tensor) -> None:
             module.train()(sample)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             reason = str(error).splitlines()[0]
-            raise BadInput(f"model: it cannot take samples of shape {tuple(sample.shape[1:])}: {reason}") from error
+            raise BadInput(
+                f"model: {name!r} cannot take samples of shape {tuple(sample.shape[1:])}: {reason}"
+            ) from error
         drawn = not torch.equal(torch.get_rng_state(), before)
     if drawn:
-        raise BadInput("model: its forward pass draws from torch's global generator; use nn.Dropout, which is keyed")
+        raise BadInput(f"model: {name!r} draws from torch's global generator; use nn.Dropout, which is keyed")
 
 
 class Net:
@@ -65,7 +67,7 @@ class Net:
         template = self._fresh(0)
         _refuse(template)
         _key_dropout(template)
-        _try(template, sample)
+        _try(template, sample, getattr(build, "__name__", type(template).__name__))
         self.convolutions = any(isinstance(m, nn.modules.conv._ConvNd) for m in template.modules())
         self._keys = [name for name, m in template.named_modules() if isinstance(m, KeyedDropout)]
         template.requires_grad_(False).to(device)
