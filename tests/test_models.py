@@ -12,6 +12,7 @@ from baton import clients, datasets, leg, models
 from baton.datasets import prepared
 from baton.engine import Program
 from baton.errors import BadInput
+from baton.nn.pooling import quicken
 from baton.setting import Setting
 
 CPU = torch.device("cpu")
@@ -117,7 +118,7 @@ def test_cnn_starts_kaiming_normal_but_for_its_last_layer() -> None:
         assert spread(layer.weight, math.sqrt(2 / layer.weight[0].numel()))
         assert not layer.bias.any()
     assert layers[-1].bias.any()
-    assert float(layers[-1].weight.abs().max()) <= 1 / math.sqrt(128)
+    assert float(layers[-1].weight.detach().abs().max()) <= 1 / math.sqrt(128)
 
 
 def test_resnet18_has_no_normalisation_and_no_bias_but_the_last() -> None:
@@ -132,6 +133,19 @@ def test_resnet18_has_no_normalisation_and_no_bias_but_the_last() -> None:
 def test_mlp_drops_before_its_relu() -> None:
     order = [type(m).__name__ for m in models.factory("mlp", (64,), 10)()]
     assert order == ["Flatten", "Linear", "Dropout", "ReLU", "Linear"]
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8, 6), (1, 2, 7, 9), (4, 1, 2, 2), (1, 1, 1, 5)])
+def test_quick_pooling_is_torchs(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    x.view(-1)[0] = math.nan
+    found = quicken(nn.Sequential(nn.MaxPool2d(2)))(x)
+    if min(shape[2:]) >= 2:
+        assert torch.equal(found.nan_to_num(7.0), nn.functional.max_pool2d(x, 2).nan_to_num(7.0))
+    other = nn.Sequential(
+        nn.MaxPool2d(3), nn.MaxPool2d(2, 1), nn.MaxPool2d(2, padding=1), nn.MaxPool2d(2, ceil_mode=True)
+    )
+    assert all(type(layer) is nn.MaxPool2d for layer in quicken(other))
 
 
 @pytest.mark.parametrize("model", ["lenet5", "cnn", "vgg9", "resnet18"])

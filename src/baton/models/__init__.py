@@ -39,7 +39,8 @@ def factory(spec: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.
         raise BadInput(f"model: {name!r} takes images of shape (channels, height, width), not {shape}; mlp takes any")
 
     def module() -> nn.Module:
-        return build(shape, classes, **params)
+        made: nn.Module = build(shape, classes, **params)
+        return made
 
     module.__name__ = spec  # for error lines
     return module

@@ -10,6 +10,7 @@ from torch.func import functional_call
 from baton.errors import BadInput
 from baton.lanes import Params
 from baton.nn.dropout import KeyedDropout
+from baton.nn.pooling import quicken
 
 
 def _key_dropout(module: nn.Module) -> None:
@@ -72,6 +73,8 @@ class Net:
         self._keys = [name for name, m in template.named_modules() if isinstance(m, KeyedDropout)]
         template.requires_grad_(False).to(device)
         self._train, self._eval = template.train(), copy.deepcopy(template).eval()
+        if device.type == "cpu":
+            quicken(self._eval)
         self._dropouts = [m for m in self._train.modules() if isinstance(m, KeyedDropout)]
 
     def _fresh(self, seed: int) -> nn.Module:
