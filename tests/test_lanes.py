@@ -248,7 +248,13 @@ def leg_is_plain(model: str) -> bool:
     )
 
 
-USERS = ["user_modules:tiny", "user_modules:tiny:width=3", "user_modules:conv", "user_modules:tied"]
+USERS = [
+    "user_modules:tiny",
+    "user_modules:tiny:width=3",
+    "user_modules:conv",
+    "user_modules:tied",
+    "user_modules:embedded",
+]
 
 
 @pytest.mark.parametrize("model", USERS)

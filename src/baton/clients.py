@@ -60,7 +60,8 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
     loaded = [datasets.load(name, clients) for name in names]
     base = np.cumsum([0, *(len(data.y) for data in loaded)])
 
-    def stored(x: Tensor) -> Tensor:
+    def stored(parts: list[Tensor]) -> Tensor:
+        x = parts[0] if len(parts) == 1 else torch.cat(parts)  # one data set stays where it is: in mapped memory
         return x.to(device) if x.dtype == torch.uint8 else x.to(device, dtype)
 
     samples, starts, filled = [], [], 0
@@ -76,13 +77,13 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
     start = np.stack(starts)
     sizes = np.diff(start, axis=1)
     table = Clients(
-        x=stored(torch.cat([data.x for data in loaded])),
+        x=stored([data.x for data in loaded]),
         y=torch.cat([data.y for data in loaded]).to(device),
         samples=torch.from_numpy(np.concatenate(samples)).to(device),
         start=torch.from_numpy(start).to(device),
         smallest=int(sizes.min()),
         largest=int(sizes.max()),
-        test_x=stored(torch.stack([data.test_x for data in loaded])),
+        test_x=stored([data.test_x.unsqueeze(0) for data in loaded]),
         test_y=torch.stack([data.test_y for data in loaded]).to(device),
         dataset=torch.tensor([names.index(name) for name, _ in pairs], device=device),
     )

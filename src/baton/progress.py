@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator
+from itertools import chain
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -15,6 +16,10 @@ EVERY = 10.0  # seconds between lines where no terminal shows a bar
 def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
 class _Rate:
@@ -31,7 +36,7 @@ class _Rate:
         took = time.monotonic() - self.began
         done = at.steps - self.first.steps
         left = _clock((at.total - at.steps) * took / done) if done else "?"
-        speed = f"{self.lane_rounds / took:,.0f}" if took > 0 and self.lane_rounds else "?"
+        speed = _short(self.lane_rounds / took) if took > 0 and self.lane_rounds else "?"
         return (
             f"chunk {at.chunk}/{at.chunks} ({at.lanes} lanes)  round {at.round}/{at.rounds}  "
             f"{speed} lane-rounds/s  {left} left"
@@ -43,10 +48,11 @@ def show(where: Iterator[Where], quiet: bool) -> None:
     if quiet:
         for _ in where:
             pass
-    elif sys.stderr.isatty():
-        _bar(where)
-    else:
-        _lines(where)
+        return
+    first = next(where, None)
+    if first is not None:
+        print(first.cut, file=sys.stderr, flush=True)
+        (_bar if sys.stderr.isatty() else _lines)(chain([first], where))
 
 
 def _bar(where: Iterator[Where]) -> None:

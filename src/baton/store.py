@@ -128,6 +128,13 @@ class Store:
             file.write(json.dumps(entry, sort_keys=True) + "\n")
 
 
+class Laid(NamedTuple):
+    """Chunks laid down before training."""
+
+    chunks: list[list[str]]  # run ids
+    memory: int  # bytes they were cut to fit
+
+
 class Work:
     """A plan in flight: runs/.work/<plan>/."""
 
@@ -145,15 +152,14 @@ class Work:
                 raise BadInput(f"runs: another process is training these runs ({self.folder}); wait for it") from None
             yield
 
-    def plan(self) -> list[list[str]] | None:
-        """The chunks as lists of run ids, if they were laid down before."""
+    def plan(self) -> Laid | None:
+        """The chunks, if they were laid down before."""
         path = self.folder / "plan.json"
-        chunks: list[list[str]] | None = json.loads(path.read_text()) if path.is_file() else None
-        return chunks
+        return Laid(**json.loads(path.read_text())) if path.is_file() else None
 
-    def write_plan(self, chunks: list[list[str]]) -> None:
+    def write_plan(self, laid: Laid) -> None:
         """Lay the chunks down, so that going on uses the same ones whatever memory is free then."""
-        write(self.folder / "plan.json", json.dumps(chunks).encode(), keep=True)
+        write(self.folder / "plan.json", json.dumps(laid._asdict()).encode(), keep=True)
 
     def _path(self, chunk: int) -> Path:
         return self.folder / f"{chunk:05d}.safetensors"

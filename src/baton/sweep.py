@@ -16,7 +16,7 @@ from baton import memory as mem
 from baton.engine import Program, Snapshot, advance, start
 from baton.errors import BadInput
 from baton.setting import Setting
-from baton.store import Run, Store, Work
+from baton.store import Laid, Run, Store, Work
 
 CHECKPOINT_SECONDS = 20.0  # between checkpoints: what a crash can cost
 
@@ -31,6 +31,7 @@ class Progress(NamedTuple):
     rounds: int
     steps: int  # SGD steps done, all lanes of all chunks together
     total: int
+    cut: str  # how the runs were cut into chunks
 
 
 class Plan(NamedTuple):
@@ -90,22 +91,32 @@ def sweep(
     with work.lock():
         laid = work.plan()
         if laid is None:
-            laid = [[s.run_id for s in chunk] for chunk in plan(settings, store, device, memory).chunks]
-            laid = _adopt(laid, store, work)
+            fresh = plan(settings, store, device, memory)
+            chunks = _adopt([[s.run_id for s in chunk] for chunk in fresh.chunks], store, work)
+            laid = Laid(chunks, fresh.memory)
             work.write_plan(laid)
-        chunks = [[by_id[run] for run in chunk] for chunk in laid]
-        total, done = sum(s.steps for chunk in chunks for s in chunk), 0
-        for number, lanes in enumerate(chunks):
+        todo = [[by_id[run] for run in chunk] for chunk in laid.chunks]
+        total, done = sum(s.steps for lanes in todo for s in lanes), 0
+        cut = _cut([len(lanes) for lanes in todo], laid.memory)
+        for number, lanes in enumerate(todo):
             if work.in_flight(number) or not all(store.complete(s.run_id) for s in lanes):
                 began = time.monotonic()
                 try:
                     for at in _train(lanes, number, work, store, device, checkpoint):
-                        fresh = done + lanes[0].steps * len(lanes) * at.round // lanes[0].rounds
-                        yield Progress(number + 1, len(chunks), len(lanes), at.round, lanes[0].rounds, fresh, total)
+                        now = done + lanes[0].steps * len(lanes) * at.round // lanes[0].rounds
+                        where = (number + 1, len(todo), len(lanes), at.round, lanes[0].rounds)
+                        yield Progress(*where, now, total, cut)
                 finally:  # also when stopped: the pieces' times add up
                     store.log(_entry(lanes, device, time.monotonic() - began))
             done += lanes[0].steps * len(lanes)
         work.remove()
+
+
+def _cut(sizes: list[int], memory: int) -> str:
+    lanes = f"{sum(sizes):,} lane{'s' if sum(sizes) > 1 else ''}"
+    if len(sizes) == 1:
+        return f"{lanes} at once, in at most {mem.readable(memory)}"
+    return f"{lanes} in {len(sizes)} chunks of at most {max(sizes):,}, to fit {mem.readable(memory)}"
 
 
 def _train(
@@ -157,7 +168,8 @@ def _adopt(laid: list[list[str]], store: Store, work: Work) -> list[list[str]]:
         other = Work(store, folder.name)
         try:
             with other.lock():
-                for number, chunk in enumerate(other.plan() or []):
+                found = other.plan()
+                for number, chunk in enumerate(found.chunks if found else []):
                     if other.in_flight(number) and wanted.issuperset(chunk):
                         work.save(len(taken), other.load(number, torch.device("cpu")))
                         other.drop(number)

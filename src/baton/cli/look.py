@@ -86,7 +86,9 @@ def show(run: str, runs: Path) -> None:
     fields = found.setting.model_dump()
     console.print("  ".join(f"{name}={value}" for name, value in fields.items()), highlight=False, markup=False)
     names = [name for name, values in found.metrics.items() if (values == values).any() or name == "round"]
-    table = Table(*names, box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in names:
+        table.add_column(name.replace("_", " "), overflow="fold")
     for i in range(len(found.metrics["round"]))[-10:]:
         values = [found.metrics[name][i] for name in names]
         table.add_row(*("" if v != v and values[0] != found.diverged else f"{v:.6g}" for v in values))
