@@ -25,6 +25,7 @@ LAYERS = [  # a room imports only from rooms above it
     ["memory", "store"],
     ["sweep"],
     ["progress", "report"],
+    ["api"],
     ["cli"],
     ["__main__"],
 ]

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from baton import memory
+from baton.api import run
 from baton.errors import BadInput
 from baton.setting import Setting
 from baton.store import Store, Work
-from baton.sweep import Plan, plan, run, sweep
+from baton.sweep import Plan, plan, sweep
 
 CPU = torch.device("cpu")
 BASE = {"rounds": 12, "clients": 5, "participants": 2, "local_steps": 2, "eval_every": 3}

@@ -5,7 +5,7 @@ from typing import Any
 __version__ = "0.1.0"
 __all__ = ["BadInput", "Setting", "Store", "Study", "run"]
 
-_HOMES = {"BadInput": "errors", "Setting": "setting", "Store": "store", "Study": "study", "run": "sweep"}
+_HOMES = {"BadInput": "errors", "Setting": "setting", "Store": "store", "Study": "study", "run": "api"}
 
 
 def __getattr__(name: str) -> Any:

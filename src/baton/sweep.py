@@ -6,7 +6,6 @@ import platform
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -16,7 +15,7 @@ from baton import memory as mem
 from baton.engine import Program, Snapshot, advance, start
 from baton.errors import BadInput
 from baton.setting import Setting
-from baton.store import Laid, Run, Store, Work
+from baton.store import Laid, Store, Work
 
 CHECKPOINT_SECONDS = 20.0  # between checkpoints: what a crash can cost
 
@@ -192,14 +191,3 @@ def _entry(lanes: list[Setting], device: torch.device, seconds: float) -> dict[s
         "versions": {"baton": baton.__version__, "torch": torch.__version__, "python": platform.python_version()},
         "runs": [s.run_id for s in lanes],
     }
-
-
-def run(
-    settings: Sequence[Setting] | Setting, runs: str | Path = "runs", device: str = "auto", memory: str | None = None
-) -> list[Run]:
-    """Train settings as lanes and return them as stored: the library's front door."""
-    wanted = [settings] if isinstance(settings, Setting) else list(settings)
-    store = Store(runs)
-    for _ in sweep(wanted, store, device_of(device), mem.parse(memory) if memory else None):
-        pass
-    return [store.read(s.run_id) for s in wanted]

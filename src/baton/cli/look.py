@@ -1,5 +1,6 @@
 """`baton list`, `baton show`: what exists and what was trained."""
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -109,9 +110,9 @@ def _summary(store: "Store", run_id: str) -> dict[str, Any]:
 
 
 def as_dict(store: "Store", run_id: str) -> dict[str, Any]:
-    """A run for scripts; what was not measured is null."""
+    """A run for scripts; what was not measured, or is not finite, is null."""
     found = store.read(run_id)
-    metrics = {name: [v if v == v else None for v in values.tolist()] for name, values in found.metrics.items()}
+    metrics = {name: [v if isfinite(v) else None for v in values.tolist()] for name, values in found.metrics.items()}
     return {
         "run": run_id,
         "complete": found.complete,
