@@ -154,6 +154,7 @@ def _train_chunk(
                 break  # nothing left to train; asked only now and then, since the answer has to come off the device
     except (KeyboardInterrupt, GeneratorExit):
         work.save(number, at)
+        store.show(lanes, at)
         raise
     store.finish(lanes, at)
     work.drop(number)
