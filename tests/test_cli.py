@@ -109,6 +109,15 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert sorted(p.name for p in tmp_path.iterdir() if p.name != "runs") == ["a_file"]
 
 
+def test_a_users_own_model_beside_the_command(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from torch import nn\ndef net(shape, classes, *, bias=True):\n"
+                                      "    return nn.Linear(shape[0], classes, bias=bias)\n")  # fmt: skip
+    words = [Path(sys.executable).parent / "baton", "run", *SMALL, "--model", "mine:net:bias=false", "--json"]
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["setting"]["model"] == "mine:net:bias=false"
+
+
 def test_unknown_flag_and_command(tmp_path: Path) -> None:
     assert "No such option" in baton("run", "--lrr", "1", cwd=tmp_path, code=2).stderr
     assert "No such command" in baton("runn", cwd=tmp_path, code=2).stderr

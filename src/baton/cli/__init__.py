@@ -12,6 +12,7 @@ __all__ = ["app", "data", "look", "main", "pages", "partition", "train"]
 
 def main() -> None:
     """Bad input: one line, exit code 2. Interrupted: 130."""
+    sys.path.insert(0, os.getcwd())  # yourmodule:factory is looked for here too, as under `python -m`
     try:
         app()
     except BadInput as error:
