@@ -1,5 +1,7 @@
 """Metrics of each lane. Draws only with its own keys, so that evaluating cannot change training."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from baton.datasets import Dataset, Optimum, prepared
 from baton.lanes import Lanes, Params
 from baton.nn import Net, looped, mapped
 
+Block = tuple[Tensor, Tensor, Tensor]  # x, y, weight
 Values = dict[str, NDArray[np.float64]]  # metric -> [L]
 
 COLUMNS = (
@@ -80,7 +83,7 @@ class Evaluator:
     def _slices(self, count: int) -> list[slice]:
         return [slice(i, min(i + self.block, count)) for i in range(0, count, self.block)]
 
-    def _blocks(self, params: Params, blocks: object, shared: bool = False) -> tuple[Tensor, Tensor]:
+    def _blocks(self, params: Params, blocks: Iterable[Block], shared: bool = False) -> tuple[Tensor, Tensor]:
         """Mean loss and share of right answers over blocks of (x, y, weight), summed in float64: [L], [L]."""
 
         def one(params: Params, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -90,7 +93,7 @@ class Evaluator:
             return loss, right.sum(), weight.sum()
 
         run = mapped(one, self.net, shared)
-        sums = [torch.stack([part.double() for part in run(params, *block)]) for block in blocks]  # type: ignore[attr-defined]
+        sums = [torch.stack([part.double() for part in run(params, *block)]) for block in blocks]
         loss, right, count = torch.stack(sums).sum(0)
         return loss / count, right / count
 
