@@ -49,7 +49,7 @@ class Program:
         """The participants of a round: [L, S]."""
         s = self.setting
         order: Tensor = self._schedule(self.lanes.seed, round, s.clients, s.participants, **self._schedule_options)
-        return order
+        return order.to(self.lanes.seed.device)  # a schedule of the user's own need not know it
 
 
 class Simulation:
