@@ -111,6 +111,24 @@ def test_another_call_goes_on_with_what_was_left(tmp_path: Path) -> None:
     assert all(Store(tmp_path).complete(s.run_id) for s in settings)
 
 
+def test_a_crash_while_taking_over_loses_nothing_and_mixes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parallel_first = [*grid()[6:], *grid()[:6]]  # the chunk in flight comes second in the new call's own order
+    finish(parallel_first, tmp_path / "whole")
+    finish(grid()[:6], tmp_path / "pieces", stop_after=8)
+
+    def crash(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Work, "write_plan", crash)
+        with pytest.raises(OSError, match="no space left"):
+            finish(parallel_first, tmp_path / "pieces")
+    assert finish(parallel_first, tmp_path / "pieces") == 4 + 12
+    assert files(tmp_path / "pieces") == files(tmp_path / "whole")
+
+
 def test_two_processes_on_the_same_runs(tmp_path: Path) -> None:
     settings = grid()
     first = sweep(settings, Store(tmp_path), CPU)

@@ -194,6 +194,11 @@ class Work:
         """The chunk's runs are in the store: its checkpoint is no longer needed."""
         self._path(chunk).unlink(missing_ok=True)
 
+    def clear(self) -> None:
+        """Remove all checkpoints."""
+        for path in self.folder.glob("*.safetensors"):
+            path.unlink()
+
     def remove(self) -> None:
         """The whole plan is done."""
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -91,9 +91,11 @@ def sweep(
         laid = work.plan()
         if laid is None:
             fresh = plan(settings, store, device, memory)
-            chunks = _adopt([[s.run_id for s in chunk] for chunk in fresh.chunks], store, work)
+            chunks, taken = _adopt([[s.run_id for s in chunk] for chunk in fresh.chunks], store, work)
             laid = Laid(chunks, fresh.memory)
             work.write_plan(laid)
+            for other, number in taken:  # only now: a crash before this leaves them where they were
+                other.drop(number)
         todo = [[by_id[run] for run in chunk] for chunk in laid.chunks]
         total, done = sum(s.steps for lanes in todo for s in lanes), 0
         cut = _cut([len(lanes) for lanes in todo], laid.memory)
@@ -160,10 +162,15 @@ def _train_chunk(
     work.drop(number)
 
 
-def _adopt(laid: list[list[str]], store: Store, work: Work) -> list[list[str]]:
-    """Chunks that another call left in flight are gone on with, as they are, where this call wants all their runs."""
+def _adopt(laid: list[list[str]], store: Store, work: Work) -> tuple[list[list[str]], list[tuple[Work, int]]]:
+    """Chunks that another call left in flight are gone on with, as they are, where this call wants all their runs.
+
+    Their checkpoints are copied to the front of this call's; also says where they came from.
+    """
     wanted = {run for chunk in laid for run in chunk}
     taken: list[list[str]] = []
+    origins: list[tuple[Work, int]] = []
+    work.clear()  # what a crash between copying and planning may have left
     for folder in sorted(path.parent for path in (store.root / ".work").glob("*/plan.json")):
         other = Work(store, folder.name)
         try:
@@ -172,13 +179,13 @@ def _adopt(laid: list[list[str]], store: Store, work: Work) -> list[list[str]]:
                 for number, chunk in enumerate(found.chunks if found else []):
                     if other.in_flight(number) and wanted.issuperset(chunk):
                         work.save(len(taken), other.load(number, torch.device("cpu")))
-                        other.drop(number)
+                        origins.append((other, number))
                         taken.append(chunk)
                         wanted.difference_update(chunk)
         except BadInput:
             continue  # its own process is at work on it
     rest = [[run for run in chunk if run in wanted] for chunk in laid]
-    return taken + [chunk for chunk in rest if chunk]
+    return taken + [chunk for chunk in rest if chunk], origins
 
 
 def _entry(lanes: list[Setting], device: torch.device, seconds: float) -> dict[str, object]:
