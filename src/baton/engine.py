@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from baton import clients, datasets, models
-from baton.algorithms import ALGORITHMS
+from baton import algorithms, clients, datasets, models
 from baton.algorithms.base import State
+from baton.datasets import Dataset
 from baton.evaluate import Evaluator, Values
 from baton.lanes import Lanes, Params, finite, where
 from baton.leg import gradient, leg
@@ -18,6 +18,13 @@ from baton.names import bind
 from baton.nn import Net
 from baton.schedules import SCHEDULES
 from baton.setting import Setting
+
+
+def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
+    """The setting's model for this data."""
+    dtype = getattr(torch, setting.dtype)
+    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
+    return Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
 
 
 class Program:
@@ -30,10 +37,8 @@ class Program:
         sets = [datasets.load(name, self.setting.clients) for name in names]
         data = next((d for d in sets if d.augment is not None), sets[0])  # what one lane draws anew, all run through
         self.clients, partition = clients.build(settings, dtype, device)
-        build = models.factory(self.setting.model, tuple(data.x.shape[1:]), data.classes)
-        self.net = Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
-        _, make, options = bind("algorithm", self.setting.algorithm, ALGORITHMS)
-        self.algorithm = make(**options)
+        self.net = net_of(self.setting, data, device)
+        self.algorithm = algorithms.build(self.setting.algorithm)
         _, self._schedule, self._schedule_options = bind("schedule", self.setting.schedule, SCHEDULES)
 
         def column(field: str) -> Tensor:

@@ -7,11 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from baton import clients, datasets, models
-from baton.algorithms import ALGORITHMS
+from baton import algorithms, clients, datasets
+from baton.engine import net_of
 from baton.errors import BadInput
-from baton.names import bind
-from baton.nn import Net
 from baton.setting import Setting
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -49,19 +47,16 @@ def per_lane(lanes: Sequence[Setting]) -> int:
     """Bytes a lane of this program needs while it trains: counted from the model's layers and the leg's tensors."""
     setting = lanes[0]
     data = datasets.load(setting.dataset, setting.clients)
-    dtype = getattr(torch, setting.dtype)
-    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
-    sample = datasets.prepared(data, data.x[:1], dtype)
-    net = Net(build, dtype, torch.device("cpu"), sample)
+    net = net_of(setting, data, torch.device("cpu"))
+    sample = datasets.prepared(data, data.x[:1], net.dtype)[0]
     splits = {(s.dataset, s.partition, s.clients) for s in lanes}
     largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
-    _, make, options = bind("algorithm", setting.algorithm, ALGORITHMS)
-    copies = setting.participants if make(**options).parallel else 1
+    copies = setting.participants if algorithms.build(setting.algorithm).parallel else 1
     batch = min(setting.batch_size, largest) if setting.sampling == "shuffle" else setting.batch_size
     drawn = setting.local_steps * batch
-    step = batch * (sample.numel() + 4 * net.activations(sample[0])) + 5 * net.size()
+    step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()
     draws = 8 * 8 * (drawn + min(largest, 16 * drawn + 640))
-    item: int = dtype.itemsize
+    item: int = net.dtype.itemsize
     return (step * copies + 3 * net.size()) * item + draws * copies
 
 

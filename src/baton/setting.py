@@ -6,11 +6,10 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from baton import datasets
-from baton.algorithms import ALGORITHMS
+from baton import algorithms, datasets
 from baton.errors import BadInput, nearest
 from baton.models import MODELS
-from baton.names import bind, canonical
+from baton.names import canonical
 from baton.partitions import PARTITIONS
 from baton.schedules import SCHEDULES
 
@@ -20,7 +19,7 @@ ROOMS: dict[str, dict[str, Any]] = {
     "dataset": datasets.LOADERS,
     "partition": PARTITIONS,
     "model": MODELS,
-    "algorithm": ALGORITHMS,
+    "algorithm": algorithms.ALGORITHMS,
     "schedule": SCHEDULES,
 }
 FROM_DATASET = ("partition", "model", "clients", "dtype")  # fields whose default the data set gives
@@ -73,8 +72,7 @@ class Setting(BaseModel):
     def _consistent(self) -> Self:
         if self.participants > self.clients:
             raise BadInput(f"participants: {self.participants} is more than clients = {self.clients}; S <= M is right")
-        _, build, params = bind("algorithm", self.algorithm, ALGORITHMS)
-        build(**params)  # an algorithm checks its own options
+        algorithms.build(self.algorithm)  # checks its own options
         return self
 
     @property

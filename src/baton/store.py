@@ -77,12 +77,12 @@ class Store:
             raise BadInput(f"run: {prefix!r}: {what}; 'baton list runs' shows the ids")
         return found[0]
 
-    def read(self, run_id: str) -> Run:
-        """A stored run, complete or not."""
+    def read(self, run_id: str, metrics: bool = True) -> Run:
+        """A stored run, complete or not; without its metrics for those who only list."""
         folder = self.folder(run_id)
         try:
             setting = Setting.from_json((folder / "setting.json").read_text())
-            metrics = _read_metrics(folder / "metrics.csv")
+            table = _read_metrics(folder / "metrics.csv") if metrics else {}
             done = self.complete(run_id)
             diverged = json.loads(_metadata(folder / "state.safetensors"))["diverged"] if done else None
         except FileNotFoundError as error:
@@ -91,7 +91,7 @@ class Store:
             ) from None
         except BadInput as error:
             raise BadInput(f"run: {run_id}: {error}") from None
-        return Run(setting, metrics, done, diverged)
+        return Run(setting, table, done, diverged)
 
     def params(self, run_id: str) -> dict[str, torch.Tensor]:
         """The final state of a complete run, without the lane axis."""

@@ -87,7 +87,7 @@ def sweep(
     by_id = {s.run_id: s for s in settings}
     if work.plan() is None and all(store.complete(run) for run in by_id):
         return
-    with work.lock():
+    with work.lock(), _one_thread():
         laid = work.plan()
         if laid is None:
             fresh = plan(settings, store, device, memory)
@@ -113,21 +113,6 @@ def sweep(
         work.remove()
 
 
-def _cut(sizes: list[int], memory: int) -> str:
-    lanes = f"{sum(sizes):,} lane{'s' if sum(sizes) > 1 else ''}"
-    if len(sizes) == 1:
-        return f"{lanes} at once, in at most {mem.readable(memory)}"
-    return f"{lanes} in {len(sizes)} chunks of at most {max(sizes):,}, to fit {mem.readable(memory)}"
-
-
-def _train(
-    lanes: list[Setting], number: int, work: Work, store: Store, device: torch.device, checkpoint: float
-) -> Iterator[Snapshot]:
-    """One chunk from its checkpoint, or from the start, to its end."""
-    with _one_thread():
-        yield from _train_chunk(lanes, number, work, store, device, checkpoint)
-
-
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Lanes' operations are small: a second thread inside one gains little, and loses a lot on a busy machine."""
@@ -139,9 +124,17 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _train_chunk(
+def _cut(sizes: list[int], memory: int) -> str:
+    lanes = f"{sum(sizes):,} lane{'s' if sum(sizes) > 1 else ''}"
+    if len(sizes) == 1:
+        return f"{lanes} at once, in at most {mem.readable(memory)}"
+    return f"{lanes} in {len(sizes)} chunks of at most {max(sizes):,}, to fit {mem.readable(memory)}"
+
+
+def _train(
     lanes: list[Setting], number: int, work: Work, store: Store, device: torch.device, checkpoint: float
 ) -> Iterator[Snapshot]:
+    """One chunk from its checkpoint, or from the start, to its end."""
     program = Program(lanes, device)
     begun = work.load(number, device) if work.in_flight(number) else start(program)
     at, saved = begun, time.monotonic()

@@ -5,7 +5,15 @@ from collections.abc import Callable
 from baton.algorithms.base import Algorithm, Sites
 from baton.algorithms.parallel import parallel
 from baton.algorithms.sequential import sequential
+from baton.names import bind
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {"sequential": sequential, "parallel": parallel}
 
-__all__ = ["ALGORITHMS", "Algorithm", "Sites"]
+__all__ = ["ALGORITHMS", "Algorithm", "Sites", "build"]
+
+
+def build(spec: str) -> Algorithm:
+    """The algorithm a spec names; it checks its own options."""
+    _, make, options = bind("algorithm", spec, ALGORITHMS)
+    algorithm: Algorithm = make(**options)
+    return algorithm

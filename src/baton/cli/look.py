@@ -103,7 +103,7 @@ def _state(complete: bool, diverged: int | None) -> str:
 
 
 def _summary(store: "Store", run_id: str) -> dict[str, Any]:
-    found = store.read(run_id)
+    found = store.read(run_id, metrics=False)
     fields = found.setting.model_dump()
     state = "diverged" if found.diverged is not None else _state(found.complete, None)
     return {"run": run_id, "complete": found.complete, "diverged": found.diverged, "state": state, **fields}

@@ -31,7 +31,7 @@ def demo(
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Sequential against parallel on quadratics and handwritten digits: two minutes, then a page to look at."""
+    """Sequential against parallel on quadratics and handwritten digits: about a minute, then a page to look at."""
     from baton import report as reports
     from baton import study as studies
     from baton.store import Store

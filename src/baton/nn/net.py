@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
+from itertools import count
 
 import torch
 from torch import Tensor, nn
@@ -11,18 +12,13 @@ from baton.errors import BadInput
 from baton.lanes import Params
 from baton.nn.dropout import KeyedDropout
 from baton.nn.pooling import quicken
+from baton.nn.swap import swap
 
 
 def _key_dropout(module: nn.Module) -> None:
     """Every nn.Dropout in the tree becomes a KeyedDropout, in the order of the tree."""
-    layers = [
-        (parent, name, child)
-        for parent in module.modules()
-        for name, child in parent.named_children()
-        if isinstance(child, nn.Dropout)
-    ]
-    for layer, (parent, name, child) in enumerate(layers):
-        setattr(parent, name, KeyedDropout(child.p, layer))
+    layer = count()
+    swap(module, lambda child: KeyedDropout(child.p, next(layer)) if isinstance(child, nn.Dropout) else None)
 
 
 def _refuse(module: nn.Module) -> None:
@@ -70,12 +66,11 @@ class Net:
         _key_dropout(template)
         _try(template, sample, getattr(build, "__name__", type(template).__name__))
         self.convolutions = any(isinstance(m, nn.modules.conv._ConvNd) for m in template.modules())
-        self._keys = [name for name, m in template.named_modules() if isinstance(m, KeyedDropout)]
         template.requires_grad_(False).to(device)
         self._train, self._eval = template.train(), copy.deepcopy(template).eval()
         if device.type == "cpu":
             quicken(self._eval)
-        self._dropouts = [m for m in self._train.modules() if isinstance(m, KeyedDropout)]
+        self._dropouts = {name: m for name, m in self._train.named_modules() if isinstance(m, KeyedDropout)}
 
     def _fresh(self, seed: int) -> nn.Module:
         """A new module, initialised from `seed` alone; the global generator is left as it was."""
@@ -97,11 +92,11 @@ class Net:
         """Numbers that the layers put out for one sample [...]: what a step keeps for its backward pass."""
         total = 0
 
-        def count(_module: nn.Module, _inputs: object, output: object) -> None:
+        def add(_module: nn.Module, _inputs: object, output: object) -> None:
             nonlocal total
             total += output.numel() if isinstance(output, Tensor) else 0
 
-        hooks = [m.register_forward_hook(count) for m in self._eval.modules() if not list(m.children())]
+        hooks = [m.register_forward_hook(add) for m in self._eval.modules() if not list(m.children())]
         with torch.no_grad():
             self._eval(sample.unsqueeze(0))
         for hook in hooks:
@@ -110,9 +105,9 @@ class Net:
 
     def train(self, params: Params, key: Tensor, x: Tensor) -> Tensor:
         """One lane's forward pass with dropout keyed by `key` (a scalar)."""
-        for layer in self._dropouts:
+        for layer in self._dropouts.values():
             layer.calls = 0
-        keys = {f"{name}.key" if name else "key": key for name in self._keys}
+        keys = {f"{name}.key" if name else "key": key for name in self._dropouts}
         output: Tensor = functional_call(self._train, {**params, **keys}, (x,))
         return output
 

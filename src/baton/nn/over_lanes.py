@@ -1,6 +1,6 @@
 """One lane's function applied to all lanes.
 
-`torch.func.vmap` batches them into one program. On a CPU that turns convolutions into grouped ones, which are slower
+`torch.func.vmap` batches them into one program. On a CPU that turns convolutions into grouped ones, no faster
 than one lane after another, so models with convolutions are looped over there.
 """
 

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from baton.nn.swap import swap
+
 
 class MaxPool2x2(nn.Module):
     """nn.MaxPool2d(2), for evaluation."""
@@ -16,14 +18,13 @@ class MaxPool2x2(nn.Module):
 
 def quicken(module: nn.Module) -> nn.Module:
     """Every plain nn.MaxPool2d(2) in the tree becomes a MaxPool2x2."""
-    plain = [
-        (parent, name)
-        for parent in module.modules()
-        for name, child in parent.named_children()
-        if type(child) is nn.MaxPool2d
-        and (child.kernel_size, child.stride) in ((2, 2), ((2, 2), (2, 2)))
-        and (child.padding, child.dilation, child.ceil_mode, child.return_indices) == (0, 1, False, False)
-    ]
-    for parent, name in plain:
-        setattr(parent, name, MaxPool2x2())
+    swap(module, lambda child: MaxPool2x2() if _plain(child) else None)
     return module
+
+
+def _plain(layer: nn.Module) -> bool:
+    return (
+        type(layer) is nn.MaxPool2d
+        and (layer.kernel_size, layer.stride) in ((2, 2), ((2, 2), (2, 2)))
+        and (layer.padding, layer.dilation, layer.ceil_mode, layer.return_indices) == (0, 1, False, False)
+    )
