@@ -7,7 +7,7 @@ from scipy import stats
 from torch import Tensor
 from torch.func import grad, vmap
 
-from baton.datasets.images import crop_and_flip, normaliser
+from baton.datasets.images import Normaliser, crop_and_flip
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)
 
@@ -42,11 +42,11 @@ def drawn(x: Tensor, out: Tensor, pad: int = 4) -> Tensor:
 def test_normalising_is_the_textbook_formula() -> None:
     x = images(5, 3, 4, 6)
     for dtype in (torch.float32, torch.float64):
-        ready = normaliser(MEAN, STD)(x, dtype)
+        ready = Normaliser(MEAN, STD)(x, dtype)
         assert ready.dtype == dtype
         for c in range(3):
             torch.testing.assert_close(ready[:, c], (x[:, c].to(dtype) / 255 - MEAN[c]) / STD[c], rtol=1e-6, atol=1e-6)
-    grey = normaliser((0.1307,), (0.3081,))(images(2, 1, 28, 28), torch.float64)
+    grey = Normaliser((0.1307,), (0.3081,))(images(2, 1, 28, 28), torch.float64)
     assert grey.shape == (2, 1, 28, 28)
 
 
@@ -109,7 +109,7 @@ def test_inside_a_gradient_over_lanes() -> None:
     """As the leg uses both: augment, prepare, differentiate, all under vmap."""
     x, keys = images(2, 4, 3, 8, 8), torch.tensor([1, 2])
     weight = torch.linspace(-1, 1, 2 * 192, dtype=torch.float64).view(2, 192)
-    prepare = normaliser(MEAN, STD)
+    prepare = Normaliser(MEAN, STD)
 
     def loss(w: Tensor, images: Tensor, key: Tensor) -> Tensor:
         return (prepare(crop_and_flip(images, key), torch.float64).flatten(1) @ w).square().mean()
@@ -124,6 +124,6 @@ def test_inside_a_gradient_over_lanes() -> None:
 def test_nothing_waits_for_or_leaves_the_device() -> None:
     """On a device without numbers, whatever looked at one or mixed in a tensor of another device would fail."""
     x, key = images(4, 3, 32, 32).to("meta"), torch.tensor(1, device="meta")
-    ready = normaliser(MEAN, STD)(crop_and_flip(x, key), torch.float32)
+    ready = Normaliser(MEAN, STD)(crop_and_flip(x, key), torch.float32)
     assert ready.device.type == "meta"
     assert ready.shape == (4, 3, 32, 32)

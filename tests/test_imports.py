@@ -19,8 +19,10 @@ LAYERS = [  # a room imports only from rooms above it
     ["partitions", "models", "schedules", "algorithms", "nn"],
     ["setting"],
     ["study", "clients"],
-    ["leg"],
+    ["legs"],
     ["evaluate"],
+    ["program"],
+    ["rounds"],
     ["engine"],
     ["memory", "store"],
     ["sweep"],
@@ -104,4 +106,4 @@ def test_the_report_trains_nothing() -> None:
     """It reads the store only; nothing in it reaches the engine by name."""
     for module, path in MODULES.items():
         if room(module) == "report":
-            assert not imported(path, MODULES) & {"baton.engine", "baton.sweep", "baton.leg", "baton.clients"}
+            assert not imported(path, MODULES) & {"baton.engine", "baton.sweep", "baton.legs", "baton.clients"}

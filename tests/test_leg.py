@@ -13,10 +13,11 @@ from torch.nn.utils import clip_grad_norm_
 
 from baton import datasets, models
 from baton.clients import Batches, Clients, batches, members
-from baton.engine import Program, Simulation
+from baton.engine import Program
 from baton.lanes import Lanes, Params
-from baton.leg import gradient, leg, sgd
+from baton.legs.plain import Plain, sgd
 from baton.nn import Net
+from baton.rounds import Simulation
 from baton.setting import Setting
 from contracts.examples import CPU
 
@@ -259,9 +260,9 @@ def test_a_client_without_samples_hands_the_model_on_unchanged(sampling: str) ->
     lanes = lanes_of([1, 2, 3])
     setting = Setting(local_steps=3, batch_size=4, sampling=sampling)
     net = Net(models.factory("logistic", (64,), 10), torch.float64, CPU, torch.zeros(1, 64, dtype=torch.float64))
-    grad_of = gradient(net, datasets.load("digits", 1))
     x = net.init([1, 2, 3])
-    made = leg(grad_of, data, lanes, batches(data, lanes, 0, torch.tensor([1, 2, 3]), setting), x)
+    legs = Plain(net, datasets.load("digits", 1), data)
+    made = legs.train(x, lanes, batches(data, lanes, 0, torch.tensor([1, 2, 3]), setting))
     for name, leaf in x.items():
         assert torch.equal(made[name][0], leaf[0])
         assert not torch.equal(made[name][1], leaf[1])

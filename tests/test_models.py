@@ -8,10 +8,11 @@ from torch import nn
 from torch.func import grad, vmap
 from torch.nn.functional import cross_entropy
 
-from baton import clients, datasets, leg, models
+from baton import clients, datasets, models
 from baton.datasets import prepared
 from baton.engine import Program
 from baton.errors import BadInput
+from baton.legs.plain import Plain, gradient
 from baton.nn.pooling import quicken
 from baton.setting import Setting
 
@@ -55,13 +56,13 @@ def test_lanes_step_by_step_as_the_plain_module(model: str, batched: bool) -> No
     program = Program(lanes, CPU)
     if batched:
         program.net.convolutions = False
-        program.gradient = leg.gradient(program.net, datasets.load(lanes[0].dataset, 3))
+        program.legs = Plain(program.net, datasets.load(lanes[0].dataset, 3), program.clients)
     drawn = clients.batches(program.clients, program.lanes, 0, torch.tensor([1, 2]), program.setting)
     x = program.net.init(program.seeds)
     wanted = [plain_steps(program, drawn, lane) for lane in (0, 1)]
     for k in range(3):
         one = drawn._replace(places=drawn.places[:, k : k + 1], weight=drawn.weight[:, k : k + 1], key=drawn.key[:, k:])
-        x = leg.leg(program.gradient, program.clients, program.lanes, one, x)
+        x = program.legs.train(x, program.lanes, one)
         for lane in (0, 1):
             for name, leaf in wanted[lane][k].items():
                 torch.testing.assert_close(x[name][lane], leaf, rtol=1e-9, atol=1e-11)
@@ -77,12 +78,12 @@ def test_the_recorded_gradient_is_vmaps_to_the_bit() -> None:
         each = data.loss(program.net.train(params, key, x), y)
         return (each * weight).sum() / weight.sum().clamp(min=1)
 
-    x = program.net.init(program.seeds)
+    x, recorded = program.net.init(program.seeds), gradient(program.net, data)
     for round in range(3):  # recorded in the first, replayed in the others
         drawn = clients.batches(program.clients, program.lanes, round, torch.arange(5), program.setting)
         at = drawn.places[:, 0]
         inputs = (drawn.key[:, 0], program.clients.x[at], program.clients.y[at], drawn.weight[:, 0])
-        found, wanted = program.gradient(x, *inputs), vmap(grad(loss))(x, *inputs)
+        found, wanted = recorded(x, *inputs), vmap(grad(loss))(x, *inputs)
         assert all(torch.equal(found[name], wanted[name]) for name in x)
 
 

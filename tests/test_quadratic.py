@@ -9,8 +9,9 @@ from scipy import stats
 
 from baton import datasets
 from baton.datasets.quadratic import dimension, split
-from baton.engine import Program, Simulation
+from baton.engine import Program
 from baton.errors import BadInput
+from baton.rounds import Simulation
 from baton.setting import Setting
 from contracts.examples import CPU, series, stages
 

@@ -98,6 +98,10 @@ class Batches(NamedTuple):
     key: Tensor  # [L, K] for what is drawn anew at each step: dropout, augmentation
     held: Tensor  # [L] samples the client holds
 
+    def leg(self, which: int) -> "Batches":
+        """One of S legs a lane, from fields [L, S, ...]."""
+        return Batches(*(field[:, which] for field in self))
+
 
 def spans(clients: Clients, lanes: Lanes, client: Tensor) -> tuple[Tensor, Tensor]:
     """(first place, samples) of client [L, ...] in each lane's partition."""
@@ -106,7 +110,7 @@ def spans(clients: Clients, lanes: Lanes, client: Tensor) -> tuple[Tensor, Tenso
     return first, clients.start[partition, client + 1] - first
 
 
-def batches(clients: Clients, lanes: Lanes, round: int, client: Tensor, setting: Setting) -> Batches:
+def batches(clients: Clients, lanes: Lanes, round: int | Tensor, client: Tensor, setting: Setting) -> Batches:
     """K minibatches for one visit to client [L]: shuffled, cut into b, a short last one, reshuffled after each pass."""
     steps, size = setting.local_steps, setting.batch_size
     first, count = spans(clients, lanes, client)

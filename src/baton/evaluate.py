@@ -1,7 +1,5 @@
 """Metrics of each lane. Draws only with its own keys, so that evaluating cannot change training."""
 
-from collections.abc import Iterable
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -9,11 +7,11 @@ from torch import Tensor
 
 from baton import rng
 from baton.clients import Clients, members
-from baton.datasets import Dataset, Optimum, prepared
+from baton.datasets import Dataset, Optimum
 from baton.lanes import Lanes, Params
-from baton.nn import Net, looped, mapped
+from baton.legs import Legs
 
-Block = tuple[Tensor, Tensor, Tensor]  # x, y, weight
+Means = tuple[Tensor, Tensor]  # loss [L], share of right answers [L]
 Values = dict[str, NDArray[np.float64]]  # metric -> [L]
 
 COLUMNS = (
@@ -25,34 +23,28 @@ COLUMNS = (
     "train_random_accuracy",
 )
 EXACT = ("distance", "objective_gap")  # of quadratics, at every round
-BLOCK_BYTES = 128 << 20  # what one block of samples may take over all lanes
-CACHE_BYTES = 16 << 20  # the same where lanes go one after another: what stays close to the core
+BLOCK = 2_000_000  # outputs held at once, over all lanes
 
 
 class Evaluator:
     """Loss and accuracy on test data, on the participants' and on random clients' training data."""
 
-    def __init__(self, net: Net, data: Dataset, clients: Clients, lanes: Lanes, optima: list[Optimum] | None) -> None:
-        self.net, self.clients, self.lanes = net, clients, lanes
+    def __init__(self, legs: Legs, data: Dataset, clients: Clients, lanes: Lanes, optima: list[Optimum] | None) -> None:
+        self.legs, self.clients, self.lanes = legs, clients, lanes
         self.data, self.labelled = data, data.classes > 0
-        sample = prepared(data, clients.x[:1], net.dtype)[0]
-        numbers = 2 * sample.numel() + 2 * net.activations(sample)
-        bytes_each = numbers * sample.element_size()
-        at_once = CACHE_BYTES // bytes_each if looped(net) else BLOCK_BYTES // (bytes_each * len(lanes.seed))
-        self.block = max(1, at_once)
         self.of_lane = clients.dataset[lanes.partition]  # [L]
-        self.optimum = _stack(optima, self.of_lane, sample) if optima else None
+        self.optimum = _stack(optima, self.of_lane, lanes.lr) if optima else None
 
     def __call__(self, params: Params, round: int, participants: Tensor) -> Values:
         """All of COLUMNS; participants [L, S] are those of the round that ended (of the first one, at round 0)."""
         found = self._named("test", *self._test(params))
-        train = self._mean(params, *members(self.clients, self.lanes, participants))
+        train = self._train(params, participants)
         found |= self._named("train", *train)
         total = self.clients.start.shape[1] - 1
         if participants.shape[1] < total:
             key = rng.bits(self.lanes.seed, rng.EVALUATE, round)
             chosen = rng.choose(key, total, participants.shape[1])
-            train = self._mean(params, *members(self.clients, self.lanes, chosen))
+            train = self._train(params, chosen)
         return found | self._named("train_random", *train)  # with S = M random clients are all clients
 
     def exact(self, params: Params) -> Values:
@@ -67,33 +59,28 @@ class Evaluator:
         found = {f"{prefix}_loss": _numpy(loss)}
         return found | ({f"{prefix}_accuracy": _numpy(100 * accuracy)} if self.labelled else {})
 
-    def _test(self, params: Params) -> tuple[Tensor, Tensor]:
-        x, y = self.clients.test_x, self.clients.test_y
-        if len(x) > 1:  # lanes of several data sets
-            x, y = x[self.of_lane], y[self.of_lane]
-            ones = torch.ones_like(y, dtype=torch.bool)
-            return self._blocks(params, [(x[:, i], y[:, i], ones[:, i]) for i in self._slices(y.shape[1])])
-        ones = torch.ones_like(y[0], dtype=torch.bool)
-        return self._blocks(params, [(x[0, i], y[0, i], ones[i]) for i in self._slices(y.shape[1])], shared=True)
+    def _test(self, params: Params) -> Means:
+        count = self.clients.test_y.shape[1]
+        pool, labels = self.clients.test_x.flatten(0, 1), self.clients.test_y.flatten()
+        places = torch.arange(count, device=labels.device)
+        if len(labels) > count:  # lanes of several data sets
+            places = self.of_lane.unsqueeze(1) * count + places
+        return self._mean(params, pool, labels, places, torch.ones_like(places, dtype=torch.bool))
 
-    def _mean(self, params: Params, index: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        cut = ((index[:, i], weight[:, i]) for i in self._slices(index.shape[1]))
-        return self._blocks(params, ((self.clients.x[at], self.clients.y[at], w) for at, w in cut))
+    def _train(self, params: Params, chosen: Tensor) -> Means:
+        places, weight = members(self.clients, self.lanes, chosen)
+        return self._mean(params, self.clients.x, self.clients.y, places, weight)
 
-    def _slices(self, count: int) -> list[slice]:
-        return [slice(i, min(i + self.block, count)) for i in range(0, count, self.block)]
-
-    def _blocks(self, params: Params, blocks: Iterable[Block], shared: bool = False) -> tuple[Tensor, Tensor]:
-        """Mean loss and share of right answers over blocks of (x, y, weight), summed in float64: [L], [L]."""
-
-        def one(params: Params, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            output = self.net.evaluate(params, prepared(self.data, x, self.net.dtype))
-            loss = torch.where(weight, self.data.loss(output, y), 0.0).double().sum()
-            right = (output.argmax(-1) == y) & weight if self.labelled else weight
-            return loss, right.sum(), weight.sum()
-
-        run = mapped(one, self.net, shared)
-        sums = [torch.stack([part.double() for part in run(params, *block)]) for block in blocks]
+    def _mean(self, params: Params, pool: Tensor, labels: Tensor, places: Tensor, weight: Tensor) -> Means:
+        """Mean loss and share of right answers over places [n] or [L, n], summed in float64: [L], [L]."""
+        sums, size = [], max(1, BLOCK // len(self.lanes.seed))
+        for at, w in zip(torch.split(places, size, -1), torch.split(weight, size, -1), strict=True):
+            output = self.legs.outputs(params, pool, at)  # [L, n, ...]
+            y = labels[at].expand(output.shape[:2])
+            each = self.data.loss(output.flatten(0, 1), y.flatten()).view(y.shape)
+            right = (output.argmax(-1) == y) & w if self.labelled else w.expand(y.shape)
+            loss = torch.where(w, each, 0.0).double().sum(1)
+            sums.append(torch.stack([loss, right.sum(1).double(), w.expand(y.shape).sum(1).double()]))
         loss, right, count = torch.stack(sums).sum(0)
         return loss / count, right / count
 

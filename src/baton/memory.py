@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from baton import algorithms, clients, datasets
-from baton.engine import net_of
 from baton.errors import BadInput
+from baton.program import net_of
 from baton.setting import Setting
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

@@ -12,9 +12,10 @@ import baton
 from baton import datasets
 from baton.algorithms import ALGORITHMS, Algorithm, Sites
 from baton.clients import owners
-from baton.engine import Program, Simulation, advance
+from baton.engine import Program, advance
 from baton.lanes import Params
 from baton.names import bind
+from baton.rounds import Simulation
 from baton.setting import Setting
 from contracts.examples import BAD, CPU, examples, finish, missing, refused, stages
 

@@ -6,10 +6,11 @@ from torch.func import vmap
 
 from baton import datasets, models
 from baton.datasets import prepared
-from baton.engine import Program, Simulation
-from baton.leg import gradient
+from baton.engine import Program
+from baton.legs.plain import gradient
 from baton.models import MODELS
 from baton.nn import Net
+from baton.rounds import Simulation
 from baton.setting import Setting
 from contracts.examples import BAD, CPU, data_for, examples, missing, refused
 

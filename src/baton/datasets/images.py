@@ -1,6 +1,7 @@
 """What the image data sets share: loading, normalising, random crops and flips. Images stay uint8 [N, C, H, W]."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -26,7 +27,7 @@ def dataset(
     with reading(found):
         made = cached(found.name, files, lambda: decode(found))
     x, y, test_x, test_y = (torch.from_numpy(array) for array in made)
-    prepare = normaliser(mean, std)
+    prepare = Normaliser(tuple(mean), tuple(std))
     return Dataset(x, y, test_x, test_y, classes=10, loss=cross_entropy, augment=augment, prepare=prepare)
 
 
@@ -35,13 +36,26 @@ def _channels(values: Sequence[float], x: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.cat([torch.full((1, 1, 1), value, dtype=dtype, device=x.device) for value in values])
 
 
-def normaliser(mean: Sequence[float], std: Sequence[float]) -> Callable[[Tensor, torch.dtype], Tensor]:
-    """The function that scales stored images [b, C, H, W] to [0, 1] and normalises each channel."""
+@dataclass(frozen=True)
+class Normaliser:
+    """Scales stored images [b, C, H, W] to [0, 1] and normalises each channel."""
 
-    def prepare(x: Tensor, dtype: torch.dtype) -> Tensor:
-        return (x.to(dtype) / 255 - _channels(mean, x, dtype)) / _channels(std, x, dtype)
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
 
-    return prepare
+    def __call__(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """Bytes -> what the model takes."""
+        return (x.to(dtype) / 255 - _channels(self.mean, x, dtype)) / _channels(self.std, x, dtype)
+
+    @property
+    def scale(self) -> tuple[float, ...]:
+        """The same as byte * scale + shift, one entry a channel."""
+        return tuple(1 / (255 * std) for std in self.std)
+
+    @property
+    def shift(self) -> tuple[float, ...]:
+        """See scale."""
+        return tuple(-mean / std for mean, std in zip(self.mean, self.std, strict=True))
 
 
 def crop_and_flip(x: Tensor, key: Tensor, pad: int = 4) -> Tensor:

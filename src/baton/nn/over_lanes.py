@@ -5,7 +5,6 @@ than one lane after another, so models with convolutions are looped over there.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,17 +48,13 @@ def _traced(function: Callable[..., Params]) -> Callable[..., Params]:
     return replay
 
 
-def mapped(function: Callable[..., Any], net: Net, shared: bool) -> Callable[..., Any]:
-    """function(params, x, y, weight) -> tuple of tensors, for all lanes; shared: the inputs have no lane axis."""
+def mapped(function: Callable[[Params, Tensor], Tensor], net: Net, shared: bool) -> Callable[[Params, Tensor], Tensor]:
+    """function(params, x) of one lane, for all lanes; shared: x has no lane axis."""
     if not looped(net):
-        inputs = None if shared else 0
-        return vmap(function, in_dims=(0, inputs, inputs, inputs))
+        return vmap(function, in_dims=(0, None if shared else 0))
 
-    def one_after_another(params: Params, *inputs: Tensor) -> tuple[Tensor, ...]:
-        found = []
-        for lane in range(len(next(iter(params.values())))):
-            mine = {name: leaf[lane] for name, leaf in params.items()}
-            found.append(function(mine, *(x if shared else x[lane] for x in inputs)))
-        return tuple(torch.stack(parts) for parts in zip(*found, strict=True))
+    def one_after_another(params: Params, x: Tensor) -> Tensor:
+        lanes = range(len(next(iter(params.values()))))
+        return torch.stack([function({n: p[i] for n, p in params.items()}, x if shared else x[i]) for i in lanes])
 
     return torch.no_grad()(one_after_another)

@@ -1,0 +1,59 @@
+"""What lanes of one shape_key share, and what sets them apart."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from baton import algorithms, clients, datasets, legs, models
+from baton.clients import Batches
+from baton.datasets import Dataset
+from baton.evaluate import Evaluator
+from baton.lanes import Lanes
+from baton.names import bind
+from baton.nn import Net
+from baton.schedules import SCHEDULES
+from baton.setting import Setting
+
+
+def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
+    """The setting's model for this data."""
+    dtype = getattr(torch, setting.dtype)
+    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
+    return Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
+
+
+class Program:
+    """Everything that lanes of one shape_key share, and what sets them apart."""
+
+    def __init__(self, settings: Sequence[Setting], device: torch.device, precision: str = "fp32") -> None:
+        self.setting, self.seeds = settings[0], [s.seed for s in settings]
+        dtype = getattr(torch, self.setting.dtype)
+        names = dict.fromkeys(s.dataset for s in settings)
+        sets = [datasets.load(name, self.setting.clients) for name in names]
+        data = next((d for d in sets if d.augment is not None), sets[0])  # what one lane draws anew, all run through
+        self.clients, partition = clients.build(settings, dtype, device)
+        self.net = net_of(self.setting, data, device)
+        self.algorithm = algorithms.build(self.setting.algorithm)
+        _, self._schedule, self._schedule_options = bind("schedule", self.setting.schedule, SCHEDULES)
+
+        def column(field: str) -> Tensor:
+            return torch.tensor([getattr(s, field) for s in settings], dtype=dtype, device=device)
+
+        seed = torch.tensor(self.seeds, dtype=torch.int64, device=device)
+        self.lanes = Lanes(seed, column("lr"), column("clip"), column("weight_decay"), partition)
+        self.legs = legs.choose(self.net, data, self.clients, precision)
+        optima = [d.optimum for d in sets if d.optimum is not None]
+        self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima)
+
+    def order(self, round: int) -> Tensor:
+        """The participants of a round: [L, S]."""
+        s = self.setting
+        order: Tensor = self._schedule(self.lanes.seed, round, s.clients, s.participants, **self._schedule_options)
+        return order.to(self.lanes.seed.device)  # a schedule of the user's own need not know it
+
+    def draw(self, round: int | Tensor, order: Tensor) -> Batches:
+        """The minibatches of participants [L, S], one leg each: fields [L, S, ...]."""
+        count = order.shape[1]
+        drawn = clients.batches(self.clients, self.lanes.repeat(count), round, order.flatten(), self.setting)
+        return Batches(*(field.view(*order.shape, *field.shape[1:]) for field in drawn))

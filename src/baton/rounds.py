@@ -1,0 +1,144 @@
+"""One round of all lanes: drawn ahead on a CPU, captured and replayed on a GPU."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from baton import clients
+from baton.algorithms.base import State
+from baton.clients import Batches
+from baton.lanes import Params, finite, where
+from baton.program import Program
+
+# (round, state, diverged) -> order, state, diverged
+Round = Callable[[int, State, Tensor], tuple[Tensor, State, Tensor]]
+
+LEGS = 128  # drawn in one go on a CPU: fewer and the calls cost more than the draws
+
+
+class Simulation:
+    """Sites in this process: the clients of one round.
+
+    drawn: the minibatches of all its participants `order`, where they are known beforehand.
+    """
+
+    def __init__(
+        self, program: Program, round: int | Tensor, order: Tensor | None = None, drawn: Batches | None = None
+    ) -> None:
+        self.program, self.round, self.order, self.drawn = program, round, order, drawn
+
+    def train(self, x: Params, client: Tensor) -> Params:
+        """One leg a lane: client [L]."""
+        column = _column(client, self.order)
+        if self.drawn is not None and column is not None:
+            return self.program.legs.train(x, self.program.lanes, self.drawn.leg(column))
+        drawn = self.program.draw(self.round, client.unsqueeze(1)).leg(0)
+        return self.program.legs.train(x, self.program.lanes, drawn)
+
+    def train_all(self, x: Params, order: Tensor) -> Params:
+        """All participants' legs, S folded into the lane axis: order [L, S] -> [L, S, ...]."""
+        count = order.shape[1]
+        drawn = self.drawn if order is self.order and self.drawn else self.program.draw(self.round, order)
+        copies = {name: leaf.repeat_interleave(count, 0) for name, leaf in x.items()}
+        flat = Batches(*(field.flatten(0, 1) for field in drawn))
+        trained = self.program.legs.train(copies, self.program.lanes.repeat(count), flat)
+        return {name: leaf.view(*order.shape, *leaf.shape[1:]) for name, leaf in trained.items()}
+
+    def sizes(self, order: Tensor) -> Tensor:
+        """Samples at each client: [L, S]."""
+        return clients.spans(self.program.clients, self.program.lanes, order)[1]
+
+
+def _column(client: Tensor, order: Tensor | None) -> int | None:
+    """Which column of order [L, S] the view `client` is, without looking at the numbers, which may be on a GPU."""
+    if order is None or client.stride() != order.stride()[:1] or client.shape != order.shape[:1]:
+        return None
+    inside = client.untyped_storage().data_ptr() == order.untyped_storage().data_ptr()
+    place = int(client.storage_offset() - order.storage_offset())
+    return place if inside and 0 <= place < order.shape[1] else None
+
+
+def _train(
+    program: Program, round: int | Tensor, order: Tensor, drawn: Batches, state: State, diverged: Tensor
+) -> tuple[State, Tensor]:
+    """The algorithm's round; a lane that leaves the finite numbers, or has left them, keeps its last finite state."""
+    new = program.algorithm.round(state, order, Simulation(program, round, order, drawn))
+    sound = finite(new) & (diverged < 0)
+    number = torch.where(sound | (diverged >= 0), diverged, round + 1)
+    return where(sound, new, state), number
+
+
+def ahead(program: Program) -> Round:
+    """Orders and minibatches of some rounds at once: those of one lane's round are too small to be worth a call."""
+    setting = program.setting
+    many = max(1, LEGS // (len(program.seeds) * setting.participants))
+    known: dict[int, tuple[Tensor, Batches]] = {}
+
+    def look(first: int) -> None:
+        numbers = range(first, min(first + many, setting.rounds))
+        orders = [program.order(round) for round in numbers]
+        which = torch.tensor(numbers).repeat_interleave(setting.participants).repeat(len(program.seeds))
+        drawn = program.draw(which, torch.cat(orders, 1))
+        parts = zip(*(torch.split(field, setting.participants, 1) for field in drawn), strict=True)
+        known.clear()
+        known.update(zip(numbers, zip(orders, (Batches(*part) for part in parts), strict=True), strict=True))
+
+    def train(round: int, state: State, diverged: Tensor) -> tuple[Tensor, State, Tensor]:
+        if round not in known:
+            look(round)
+        order, drawn = known[round]
+        return order, *_train(program, round, order, drawn, state, diverged)
+
+    return train
+
+
+def captured(program: Program) -> Round:
+    """The round as one CUDA graph: captured at the first call, then replayed; nothing crosses to the host inside it."""
+    graph: torch.cuda.CUDAGraph | None = None
+    inputs: dict[str, Tensor] = {}
+    made: tuple[State, Tensor]
+    running: list[torch.cuda.Event] = []
+
+    def whole() -> tuple[State, Tensor]:
+        state = {name[6:]: leaf for name, leaf in inputs.items() if name.startswith("state/")}
+        round, order = inputs["round"], inputs["order"]
+        return _train(program, round, order, program.draw(round, order), state, inputs["diverged"])
+
+    def train(round: int, state: State, diverged: Tensor) -> tuple[Tensor, State, Tensor]:
+        nonlocal graph, made
+        order = program.order(round)
+        given = {f"state/{name}": leaf for name, leaf in state.items()} | {"order": order, "diverged": diverged}
+        if graph is None:
+            inputs.update({name: leaf.clone() for name, leaf in given.items()})
+            inputs["round"] = torch.full((), round, device=order.device)
+            graph, made = _capture(whole)
+        for name, leaf in given.items():
+            inputs[name].copy_(leaf)
+        inputs["round"].fill_(round)
+        graph.replay()
+        _keep_pace(running)
+        return order, {name: leaf.clone() for name, leaf in made[0].items()}, made[1].clone()
+
+    return train
+
+
+def _capture(whole: Callable[[], tuple[State, Tensor]]) -> tuple[torch.cuda.CUDAGraph, tuple[State, Tensor]]:
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):  # once as it is: kernels are compiled, libraries set up
+        whole()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        made = whole()
+    return graph, made
+
+
+def _keep_pace(running: list[torch.cuda.Event], most: int = 2) -> None:
+    """The host stays at most so many rounds ahead of the device, so that stopping stops soon."""
+    done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    done.record()
+    running.append(done)
+    if len(running) > most:
+        running.pop(0).synchronize()
