@@ -35,14 +35,15 @@ class Program:
         self.clients, partition = clients.build(settings, dtype, device)
         self.net = net_of(self.setting, data, device)
         self.algorithm = algorithms.build(self.setting.algorithm)
-        _, self._schedule, self._schedule_options = bind("schedule", self.setting.schedule, SCHEDULES)
+        name, self._schedule, self._schedule_options = bind("schedule", self.setting.schedule, SCHEDULES)
+        self._own_schedule = name in SCHEDULES
 
         def column(field: str) -> Tensor:
             return torch.tensor([getattr(s, field) for s in settings], dtype=dtype, device=device)
 
         seed = torch.tensor(self.seeds, dtype=torch.int64, device=device)
         self.lanes = Lanes(seed, column("lr"), column("clip"), column("weight_decay"), partition)
-        self.legs = legs.choose(self.net, data, self.clients, precision)
+        self.legs = legs.choose(self.net, data, self.clients, any(s.clip > 0 for s in settings), precision)
         optima = [d.optimum for d in sets if d.optimum is not None]
         self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima)
 
@@ -51,6 +52,16 @@ class Program:
         s = self.setting
         order: Tensor = self._schedule(self.lanes.seed, round, s.clients, s.participants, **self._schedule_options)
         return order.to(self.lanes.seed.device)  # a schedule of the user's own need not know it
+
+    def orders(self, rounds: range) -> Tensor:
+        """The participants of some rounds: [L, rounds, S]. The registered schedules take them all at once."""
+        if not self._own_schedule:
+            return torch.stack([self.order(round) for round in rounds], 1)
+        s, count = self.setting, len(rounds)
+        number = torch.tensor(rounds, device=self.lanes.seed.device).repeat(len(self.seeds))
+        seed = self.lanes.seed.repeat_interleave(count)
+        order: Tensor = self._schedule(seed, number, s.clients, s.participants, **self._schedule_options)
+        return order.view(-1, count, s.participants)
 
     def draw(self, round: int | Tensor, order: Tensor) -> Batches:
         """The minibatches of participants [L, S], one leg each: fields [L, S, ...]."""

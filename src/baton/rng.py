@@ -70,6 +70,8 @@ def passes(key: Tensor, n: Tensor, count: int, smallest: int, largest: int) -> T
     that many different ones except with probability under 2^-64 when n > 16 count + 640.
     """
     limit = _sparse_from(count)
+    if largest <= 1:
+        return torch.zeros(*key.shape, count, dtype=torch.int64, device=key.device)
     if smallest > limit:
         return _few_of_many(key, n, count)
     dense = _sorted_passes(key, n, count, count + max(1, min(largest, limit)) - 1)

@@ -14,7 +14,7 @@ from baton.program import Program
 # (round, state, diverged) -> order, state, diverged
 Round = Callable[[int, State, Tensor], tuple[Tensor, State, Tensor]]
 
-LEGS = 128  # drawn in one go on a CPU: fewer and the calls cost more than the draws
+LEGS, DRAWS = 16384, 16384  # at most so many legs and samples are drawn in one go: few cost more in calls than in draws
 
 
 class Simulation:
@@ -72,17 +72,19 @@ def _train(
 def ahead(program: Program) -> Round:
     """Orders and minibatches of some rounds at once: those of one lane's round are too small to be worth a call."""
     setting = program.setting
-    many = max(1, LEGS // (len(program.seeds) * setting.participants))
+    legs = len(program.seeds) * setting.participants  # of one round
+    samples = setting.local_steps * min(setting.batch_size, program.clients.largest)  # of one leg
+    many = max(1, min(LEGS, DRAWS // max(1, samples)) // legs)
     known: dict[int, tuple[Tensor, Batches]] = {}
 
     def look(first: int) -> None:
         numbers = range(first, min(first + many, setting.rounds))
-        orders = [program.order(round) for round in numbers]
+        orders = program.orders(numbers)
         which = torch.tensor(numbers).repeat_interleave(setting.participants).repeat(len(program.seeds))
-        drawn = program.draw(which, torch.cat(orders, 1))
+        drawn = program.draw(which, orders.flatten(1))
         parts = zip(*(torch.split(field, setting.participants, 1) for field in drawn), strict=True)
         known.clear()
-        known.update(zip(numbers, zip(orders, (Batches(*part) for part in parts), strict=True), strict=True))
+        known.update(zip(numbers, zip(orders.unbind(1), (Batches(*p) for p in parts), strict=True), strict=True))
 
     def train(round: int, state: State, diverged: Tensor) -> tuple[Tensor, State, Tensor]:
         if round not in known:

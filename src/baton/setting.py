@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import cached_property
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -75,7 +76,7 @@ class Setting(BaseModel):
         algorithms.build(self.algorithm)  # checks its own options
         return self
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         """Names the run in the store: a hash of every field."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
@@ -95,7 +96,7 @@ class Setting(BaseModel):
             )
         return cls(**values)
 
-    @property
+    @cached_property
     def shape_key(self) -> str:
         """What must be equal for two runs to be lanes of one program."""
         fields = self.model_dump(exclude={"dataset", "partition", "lr", "clip", "weight_decay", "seed"})

@@ -6,12 +6,12 @@ the plan, and one checkpoint a chunk that holds all its lanes, so that one renam
 
 import csv
 import fcntl
-import io
 import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from baton.errors import BadInput
 from baton.evaluate import COLUMNS, EXACT
 from baton.setting import Setting
 
+Tables = dict[str, tuple[list[int], NDArray[np.float64]]]  # metric -> rounds, values [L, rounds]
 Metrics = dict[str, NDArray[np.float64]]  # column -> [rows]; nan where a cell is empty
 
 
@@ -99,13 +100,13 @@ class Store:
 
     def show(self, settings: Sequence[Setting], at: Snapshot) -> None:
         """Metrics so far, for whoever looks while training goes on."""
-        diverged = at.diverged.tolist()
+        diverged, tables = at.diverged.tolist(), _tables(at)
         for lane, setting in enumerate(settings):
             folder = self.folder(setting.run_id)
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / "setting.json").is_file():
                 write(folder / "setting.json", setting.to_json().encode())
-            write(folder / "metrics.csv", _metrics_csv(at, lane, diverged[lane]))
+            write(folder / "metrics.csv", _metrics_csv(tables, lane, at.round, diverged[lane]))
 
     def finish(self, settings: Sequence[Setting], at: Snapshot) -> None:
         """The files of runs that reached their end; state.safetensors last, since it says so."""
@@ -218,21 +219,25 @@ def _metadata(path: Path) -> str:
         raise BadInput(f"{path.name} is damaged; delete {str(path.parent)!r} to train again") from None
 
 
-def _metrics_csv(at: Snapshot, lane: int, diverged: int) -> bytes:
+def _tables(at: Snapshot) -> Tables:
+    return {name: ([r for r, _ in rows], np.stack([v for _, v in rows], 1)) for name, rows in at.history.items()}
+
+
+def _metrics_csv(tables: Tables, lane: int, round: int, diverged: int) -> bytes:
     """Rows by round; empty where a metric was not taken, nan from the round a run diverged at, which ends it."""
-    columns = [*COLUMNS, *(name for name in EXACT if name in at.history)]
-    rows: dict[int, dict[str, str]] = {}
-    for metric, series in at.history.items():
-        for round, values in series:
-            if round <= at.round and (diverged < 0 or round < diverged):
-                rows.setdefault(round, {})[metric] = repr(float(values[lane]))
+    columns = [*COLUMNS, *(name for name in EXACT if name in tables)]
+    end = round + 1 if diverged < 0 else diverged
+    cells = {
+        name: {r: repr(value) for r, value in zip(rounds, values[lane].tolist(), strict=True) if r < end}
+        for name, (rounds, values) in tables.items()
+    }
     if diverged >= 0:
-        rows[diverged] = dict.fromkeys(at.history, "nan")
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["round", *columns])
-    writer.writerows([round, *(rows[round].get(name, "") for name in columns)] for round in sorted(rows))
-    return text.getvalue().encode()
+        for column in cells.values():
+            column[diverged] = "nan"
+    rounds = sorted(set().union(*cells.values()))
+    filled = [map(cells.get(name, {}).get, rounds, repeat("")) for name in columns]
+    lines = map(",".join, zip(map(str, rounds), *filled, strict=True))
+    return "\n".join([",".join(["round", *columns]), *lines, ""]).encode()
 
 
 def _read_metrics(path: Path) -> Metrics:

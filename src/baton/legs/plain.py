@@ -20,8 +20,9 @@ CACHE_BYTES = 16 << 20  # the same where lanes go one after another: what stays 
 class Plain:
     """Gradients by autograd, lanes by vmap or one after another."""
 
-    def __init__(self, net: Net, data: Dataset, clients: Clients) -> None:
-        self.net, self.data, self.clients = net, data, clients
+    def __init__(self, net: Net, data: Dataset, clients: Clients, clipped: bool = True) -> None:
+        """clipped: whether any lane's gradients may have to be clipped."""
+        self.net, self.data, self.clients, self.clipped = net, data, clients, clipped
         self.gradient = gradient(net, data)
         sample = prepared(data, clients.x[:1], net.dtype)[0]
         self.bytes_each = (2 * sample.numel() + 2 * net.activations(sample)) * sample.element_size()
@@ -32,7 +33,7 @@ class Plain:
         for k in range(batches.places.shape[1]):
             at = batches.places[:, k]
             g = self.gradient(x, batches.key[:, k], self.clients.x[at], self.clients.y[at], batches.weight[:, k])
-            x = sgd(x, g, lr, lanes.clip, lanes.weight_decay)
+            x = sgd(x, g, lr, lanes.clip if self.clipped else None, lanes.weight_decay)
         return x
 
     def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:
@@ -60,11 +61,11 @@ def gradient(net: Net, data: Dataset) -> Gradient:
     return gradients(loss, net)
 
 
-def sgd(x: Params, g: Params, lr: Tensor, clip: Tensor, weight_decay: Tensor) -> Params:
-    """One step as torch does it: clip_grad_norm_, then SGD's weight decay, then the step."""
-    length = norm(g)
-    scale = torch.where(clip > 0, (clip / (length + 1e-6)).clamp(max=1.0), 1.0)
+def sgd(x: Params, g: Params, lr: Tensor, clip: Tensor | None, weight_decay: Tensor) -> Params:
+    """One step as torch does it: clip_grad_norm_, then SGD's weight decay, then the step. clip None: in no lane."""
+    if clip is not None:
+        scale = torch.where(clip > 0, (clip / (norm(g) + 1e-6)).clamp(max=1.0), 1.0)
+        g = {name: leaf * per_lane(scale, leaf) for name, leaf in g.items()}
     return {
-        name: leaf - per_lane(lr, leaf) * (g[name] * per_lane(scale, leaf) + per_lane(weight_decay, leaf) * leaf)
-        for name, leaf in x.items()
+        name: leaf - per_lane(lr, leaf) * (g[name] + per_lane(weight_decay, leaf) * leaf) for name, leaf in x.items()
     }

@@ -67,6 +67,7 @@ class Net:
         _try(template, sample, getattr(build, "__name__", type(template).__name__))
         self.convolutions = any(isinstance(m, nn.modules.conv._ConvNd) for m in template.modules())
         template.requires_grad_(False).to(device)
+        self.module = template  # with dropout that is keyed
         self._train, self._eval = template.train(), copy.deepcopy(template).eval()
         if device.type == "cpu":
             quicken(self._eval)
