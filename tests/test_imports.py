@@ -14,7 +14,7 @@ ROOT = Path(baton.__file__).parent
 
 LAYERS = [  # a room imports only from rooms above it
     ["baton", "errors"],
-    ["names", "rng", "lanes"],
+    ["names", "rng", "lanes", "arithmetic", "together"],
     ["datasets"],
     ["partitions", "models", "schedules", "algorithms", "nn"],
     ["setting"],

@@ -128,9 +128,10 @@ def reference(case: Case) -> Params:
             norm = torch.stack([leaf.norm() for leaf in g]).norm()
             scale = min(1.0, (clip[lane].double() / (norm + 1e-6)).item()) if clip[lane] > 0 else 1.0
             now = {
-                name: (leaf - lr[lane].double() * (scale * step + decay[lane].double() * leaf)).detach().requires_grad_()
+                name: leaf.detach() - lr[lane].double() * (scale * step + decay[lane].double() * leaf.detach())
                 for (name, leaf), step in zip(now.items(), g, strict=True)
             }
+            now = {name: leaf.requires_grad_() for name, leaf in now.items()}
         lanes.append({name: leaf.detach() for name, leaf in now.items()})
     module.float()
     return {name: torch.stack([lane[name] for lane in lanes]) for name in case.params}
@@ -217,8 +218,10 @@ def chains(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...], int]:
     for _ in range(draw(st.integers(0, 3))):
         size = draw(st.sampled_from((1, 3, 5)))
         out = draw(st.sampled_from((1, 6, 16, 17, 33)))
-        layers.append(nn.LazyConv2d(out, size, draw(st.integers(1, 2)), draw(st.integers(0, 2)), bias=draw(st.booleans())))
-        layers += draw(st.lists(st.sampled_from((nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.4))), max_size=3, unique=True))
+        stride, padding, bias = draw(st.integers(1, 2)), draw(st.integers(0, 2)), draw(st.booleans())
+        layers.append(nn.LazyConv2d(out, size, stride, padding, bias=bias))
+        after = st.sampled_from((nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.4)))
+        layers += draw(st.lists(after, max_size=3, unique=True))
     layers += [nn.Flatten(), nn.LazyLinear(draw(st.integers(1, 40))), nn.ReLU()][: 3 * draw(st.integers(0, 1)) or 1]
     return nn.Sequential(*layers, nn.LazyLinear(classes)), shape, classes
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from baton import memory as mem
 from baton import progress
+from baton.arithmetic import device_of, precision_of
 from baton.setting import Setting
 from baton.store import Run, Store
-from baton.sweep import device_of, sweep
+from baton.sweep import sweep
 
 
 def run(
@@ -16,9 +17,11 @@ def run(
     device: str = "auto",
     memory: str | None = None,
     quiet: bool = False,
+    precision: str = "auto",
 ) -> list[Run]:
     """Train settings as lanes, or go on with them, and return them as stored; progress goes to stderr."""
     wanted = [settings] if isinstance(settings, Setting) else list(settings)
-    store = Store(runs)
-    progress.show(sweep(wanted, store, device_of(device), mem.parse(memory) if memory else None), quiet)
+    store, on = Store(runs), device_of(device)
+    size = mem.parse(memory) if memory else None
+    progress.show(sweep(wanted, store, on, size, precision=precision_of(precision, on)), quiet)
     return [store.read(s.run_id) for s in wanted]

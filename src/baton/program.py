@@ -26,7 +26,10 @@ def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
 class Program:
     """Everything that lanes of one shape_key share, and what sets them apart."""
 
-    def __init__(self, settings: Sequence[Setting], device: torch.device, precision: str = "fp32") -> None:
+    def __init__(
+        self, settings: Sequence[Setting], device: torch.device, precision: str = "fp32", threads: int = 1
+    ) -> None:
+        """precision: of products on a GPU; threads: cores that lanes may be spread over on a CPU."""
         self.setting, self.seeds = settings[0], [s.seed for s in settings]
         dtype = getattr(torch, self.setting.dtype)
         names = dict.fromkeys(s.dataset for s in settings)
@@ -43,7 +46,7 @@ class Program:
 
         seed = torch.tensor(self.seeds, dtype=torch.int64, device=device)
         self.lanes = Lanes(seed, column("lr"), column("clip"), column("weight_decay"), partition)
-        self.legs = legs.choose(self.net, data, self.clients, any(s.clip > 0 for s in settings), precision)
+        self.legs = legs.choose(self.net, data, self.clients, any(s.clip > 0 for s in settings), precision, threads)
         optima = [d.optimum for d in sets if d.optimum is not None]
         self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima)
 

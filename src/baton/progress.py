@@ -27,12 +27,11 @@ class _Rate:
 
     def __init__(self, first: Where) -> None:
         self.began, self.first = time.monotonic(), first
-        self.lane_rounds, self.last = 0, (first.chunk, first.round)
+        self.lane_rounds, self.last = 0, {first.chunk: first.round}
 
     def line(self, at: Where) -> str:
-        chunk, before = self.last
-        self.lane_rounds += (at.round - (before if chunk == at.chunk else 0)) * at.lanes
-        self.last = (at.chunk, at.round)
+        self.lane_rounds += (at.round - self.last.get(at.chunk, at.round - 1)) * at.lanes
+        self.last[at.chunk] = at.round
         took = time.monotonic() - self.began
         done = at.steps - self.first.steps
         left = _clock((at.total - at.steps) * took / done) if done else "?"

@@ -40,9 +40,8 @@ class Simulation:
         """All participants' legs, S folded into the lane axis: order [L, S] -> [L, S, ...]."""
         count = order.shape[1]
         drawn = self.drawn if order is self.order and self.drawn else self.program.draw(self.round, order)
-        copies = {name: leaf.repeat_interleave(count, 0) for name, leaf in x.items()}
-        flat = Batches(*(field.flatten(0, 1) for field in drawn))
-        trained = self.program.legs.train(copies, self.program.lanes.repeat(count), flat)
+        legs, lanes = self.program.legs, self.program.lanes.repeat(count)
+        trained = legs.train(legs.spread(x, count), lanes, Batches(*(field.flatten(0, 1) for field in drawn)))
         return {name: leaf.view(*order.shape, *leaf.shape[1:]) for name, leaf in trained.items()}
 
     def sizes(self, order: Tensor) -> Tensor:

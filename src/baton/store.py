@@ -134,6 +134,8 @@ class Laid(NamedTuple):
 
     chunks: list[list[str]]  # run ids
     memory: int  # bytes they were cut to fit
+    beside: int  # how many train side by side
+    precision: str
 
 
 class Work:

@@ -5,18 +5,24 @@ import json
 import platform
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing
+from functools import partial
+from threading import Lock
 from typing import NamedTuple
 
 import torch
 
 import baton
+from baton import algorithms
 from baton import memory as mem
+from baton.arithmetic import How, arithmetic, cores
 from baton.engine import Program, Snapshot, advance, start
 from baton.errors import BadInput
 from baton.setting import Setting
 from baton.store import Laid, Store, Work
+from baton.together import together
 
+_BUILDING = Lock()  # reading a model off a module patches torch while it lasts
 CHECKPOINT_SECONDS = 20.0  # between checkpoints: what a crash can cost
 
 
@@ -41,15 +47,7 @@ class Plan(NamedTuple):
     programs: int
     memory: int
     per_lane: list[int]  # bytes, one entry a program
-
-
-def device_of(name: str) -> torch.device:
-    """`auto` takes a GPU where there is one."""
-    if name not in ("auto", "cpu", "cuda"):
-        raise BadInput(f"device: {name!r}; auto, cpu or cuda is right")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise BadInput("device: 'cuda' is not here; auto or cpu is right")
-    return torch.device("cuda" if name == "cuda" or (name == "auto" and torch.cuda.is_available()) else "cpu")
+    beside: int  # chunks that train side by side
 
 
 def plan(settings: Sequence[Setting], store: Store, device: torch.device, memory: int | None) -> Plan:
@@ -67,7 +65,21 @@ def plan(settings: Sequence[Setting], store: Store, device: torch.device, memory
         sizes.append(mem.per_lane(lanes))
         count = -(-len(lanes) // mem.lanes_that_fit(sizes[-1], budget))
         chunks += [lanes[len(lanes) * i // count : len(lanes) * (i + 1) // count] for i in range(count)]
-    return Plan(chunks, len(settings) - len(todo), len(programs), budget, sizes)
+    beside = min(len(chunks), max(1, _room(device) // max(map(_width, chunks)))) if chunks else 1
+    needs = sorted((len(chunk) * mem.per_lane(chunk) for chunk in chunks), reverse=True) if beside > 1 else []
+    if sum(needs[:beside]) > budget:
+        beside = 1
+    return Plan(chunks, len(settings) - len(todo), len(programs), budget, sizes, beside)
+
+
+def _width(chunk: list[Setting]) -> int:
+    """Legs that a chunk trains at once."""
+    return len(chunk) * (chunk[0].participants if algorithms.build(chunk[0].algorithm).parallel else 1)
+
+
+def _room(device: torch.device) -> int:
+    """Legs at once that fill the device."""
+    return cores() if device.type == "cpu" else 48
 
 
 def sweep(
@@ -76,67 +88,76 @@ def sweep(
     device: torch.device,
     memory: int | None = None,
     checkpoint: float = CHECKPOINT_SECONDS,
+    precision: str = "fp32",
 ) -> Generator[Progress, None, None]:
     """Train every run that is not complete; stopped at any moment, the same call goes on where it was.
 
     The chunks of a call are laid down before training, since numbers agree to the last bit only within the same chunk;
     checkpoints move a whole chunk at once. Yields after every round.
     """
-    name = hashlib.sha256(json.dumps([[s.run_id for s in settings], device.type, memory]).encode()).hexdigest()[:16]
-    work = Work(store, name)
     by_id = {s.run_id: s for s in settings}
+    call = json.dumps([list(by_id), device.type, memory, precision])
+    work = Work(store, hashlib.sha256(call.encode()).hexdigest()[:16])
     if work.plan() is None and all(store.complete(run) for run in by_id):
         return
-    with work.lock(), _one_thread():
+    with work.lock(), arithmetic(precision):
         laid = work.plan()
         if laid is None:
             fresh = plan(settings, store, device, memory)
-            chunks, taken = _adopt([[s.run_id for s in chunk] for chunk in fresh.chunks], store, work)
-            laid = Laid(chunks, fresh.memory)
+            chunks, taken = _adopt([[s.run_id for s in chunk] for chunk in fresh.chunks], store, work, precision)
+            laid = Laid(chunks, fresh.memory, fresh.beside, precision)
             work.write_plan(laid)
             for other, number in taken:  # only now: a crash before this leaves them where they were
                 other.drop(number)
         todo = [[by_id[run] for run in chunk] for chunk in laid.chunks]
-        total, done = sum(s.steps for lanes in todo for s in lanes), 0
-        cut = _cut([len(lanes) for lanes in todo], laid.memory)
-        for number, lanes in enumerate(todo):
-            if work.in_flight(number) or not all(store.complete(s.run_id) for s in lanes):
-                began = time.monotonic()
-                try:
-                    for at in _train(lanes, number, work, store, device, checkpoint):
-                        now = done + lanes[0].steps * len(lanes) * at.round // lanes[0].rounds
-                        where = (number + 1, len(todo), len(lanes), at.round, lanes[0].rounds)
-                        yield Progress(*where, now, total, cut)
-                finally:  # also when stopped: the pieces' times add up
-                    store.log(_entry(lanes, device, time.monotonic() - began))
-            done += lanes[0].steps * len(lanes)
+        left = [
+            number
+            for number, lanes in enumerate(todo)
+            if work.in_flight(number) or not all(store.complete(s.run_id) for s in lanes)
+        ]
+        how = How(device, precision, max(1, cores() // laid.beside), laid.beside > 1)
+        jobs = [partial(_train, todo[number], number, work, store, how, checkpoint) for number in left]
+        steps = [lanes[0].steps * len(lanes) for lanes in todo]
+        done = [0 if number in left else steps[number] for number in range(len(todo))]
+        cut = _cut([len(lanes) for lanes in todo], laid)
+        with closing(together(jobs, laid.beside)) as running:
+            for job, at in running:
+                number = left[job]
+                lanes = todo[number]
+                done[number] = steps[number] * at.round // lanes[0].rounds
+                where = (number + 1, len(todo), len(lanes), at.round, lanes[0].rounds)
+                yield Progress(*where, sum(done), sum(steps), cut)
+                if at.round == lanes[0].rounds:
+                    done[number] = steps[number]
         work.remove()
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Lanes' operations are small: a second thread inside one gains little, and loses a lot on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _cut(sizes: list[int], memory: int) -> str:
+def _cut(sizes: list[int], laid: Laid) -> str:
     lanes = f"{sum(sizes):,} lane{'s' if sum(sizes) > 1 else ''}"
     if len(sizes) == 1:
-        return f"{lanes} at once, in at most {mem.readable(memory)}"
-    return f"{lanes} in {len(sizes)} chunks of at most {max(sizes):,}, to fit {mem.readable(memory)}"
+        return f"{lanes} at once, in at most {mem.readable(laid.memory)}"
+    beside = f", {laid.beside} side by side" if laid.beside > 1 else ""
+    return f"{lanes} in {len(sizes)} chunks of at most {max(sizes):,}{beside}, to fit {mem.readable(laid.memory)}"
 
 
 def _train(
-    lanes: list[Setting], number: int, work: Work, store: Store, device: torch.device, checkpoint: float
+    lanes: list[Setting], number: int, work: Work, store: Store, how: How, checkpoint: float
+) -> Generator[Snapshot, None, None]:
+    """One chunk from its checkpoint, or from the start, to its end; its time goes into the journal."""
+    began = time.monotonic()
+    try:
+        with how.place():
+            yield from _rounds(lanes, number, work, store, how, checkpoint)
+    finally:  # also when stopped: the pieces' times add up
+        store.log(_entry(lanes, how, time.monotonic() - began))
+
+
+def _rounds(
+    lanes: list[Setting], number: int, work: Work, store: Store, how: How, checkpoint: float
 ) -> Iterator[Snapshot]:
-    """One chunk from its checkpoint, or from the start, to its end."""
-    program = Program(lanes, device)
-    begun = work.load(number, device) if work.in_flight(number) else start(program)
+    with _BUILDING:
+        program = Program(lanes, how.device, how.precision, how.threads)
+    begun = work.load(number, how.device) if work.in_flight(number) else start(program)
     at, saved = begun, time.monotonic()
     try:
         for at in advance(program, begun):
@@ -155,7 +176,9 @@ def _train(
     work.drop(number)
 
 
-def _adopt(laid: list[list[str]], store: Store, work: Work) -> tuple[list[list[str]], list[tuple[Work, int]]]:
+def _adopt(
+    laid: list[list[str]], store: Store, work: Work, precision: str
+) -> tuple[list[list[str]], list[tuple[Work, int]]]:
     """Chunks that another call left in flight are gone on with, as they are, where this call wants all their runs.
 
     Their checkpoints are copied to the front of this call's; also says where they came from.
@@ -169,7 +192,7 @@ def _adopt(laid: list[list[str]], store: Store, work: Work) -> tuple[list[list[s
         try:
             with other.lock():
                 found = other.plan()
-                for number, chunk in enumerate(found.chunks if found else []):
+                for number, chunk in enumerate(found.chunks if found and found.precision == precision else []):
                     if other.in_flight(number) and wanted.issuperset(chunk):
                         work.save(len(taken), other.load(number, torch.device("cpu")))
                         origins.append((other, number))
@@ -181,14 +204,15 @@ def _adopt(laid: list[list[str]], store: Store, work: Work) -> tuple[list[list[s
     return taken + [chunk for chunk in rest if chunk], origins
 
 
-def _entry(lanes: list[Setting], device: torch.device, seconds: float) -> dict[str, object]:
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+def _entry(lanes: list[Setting], how: How, seconds: float) -> dict[str, object]:
+    name = torch.cuda.get_device_name(how.device) if how.device.type == "cuda" else platform.machine()
     return {
         "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "seconds": round(seconds, 3),
         "lanes": len(lanes),
-        "device": f"{device.type} ({name})",
-        "threads": torch.get_num_threads(),
+        "device": f"{how.device.type} ({name})",
+        "precision": how.precision,
+        "threads": how.threads,
         "versions": {"baton": baton.__version__, "torch": torch.__version__, "python": platform.python_version()},
         "runs": [s.run_id for s in lanes],
     }

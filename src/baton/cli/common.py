@@ -21,6 +21,9 @@ Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to tra
 Memory = Annotated[
     str | None, typer.Option(metavar="SIZE", help="Memory to use, e.g. 2GB [default: half of what is free].")
 ]
+Precision = Annotated[
+    str, typer.Option(metavar="auto|fp32|tf32|bf16", help="Of the operands of matrix products on a GPU.")
+]
 Checkpoint = Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="Between checkpoints.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

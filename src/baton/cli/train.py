@@ -14,6 +14,7 @@ from baton.cli.common import (
     Device,
     Json,
     Memory,
+    Precision,
     Quiet,
     Runs,
     StudyName,
@@ -65,6 +66,7 @@ def run(
     runs: Runs = Path("runs"),
     device: Device = "auto",
     memory: Memory = None,
+    precision: Precision = "auto",
     checkpoint_seconds: Checkpoint = 20.0,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -77,7 +79,7 @@ def run(
 
     setting = Setting(**{name: flags[name] for name in Setting.model_fields if flags[name] is not None})
     store = Store(runs)
-    train([setting], store, device, memory, quiet or as_json, checkpoint_seconds)
+    train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision)
     if as_json:
         print_json(as_dict(store, setting.run_id))
     elif not quiet:
@@ -91,6 +93,7 @@ def sweep(
     runs: Runs = Path("runs"),
     device: Device = "auto",
     memory: Memory = None,
+    precision: Precision = "auto",
     checkpoint_seconds: Checkpoint = 20.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run and what it costs; train nothing.")
@@ -107,7 +110,7 @@ def sweep(
     if dry_run:
         _print_plan(wanted, store, device, memory, as_json)
         return
-    train(wanted, store, device, memory, quiet or as_json, checkpoint_seconds)
+    train(wanted, store, device, memory, quiet or as_json, checkpoint_seconds, precision)
     if as_json:
         print_json([as_dict(store, s.run_id) for s in wanted])
     elif not quiet:
@@ -121,14 +124,18 @@ def train(
     memory: str | None,
     quiet: bool,
     checkpoint: float = 20.0,
+    precision: str = "auto",
 ) -> None:
     """Follow a sweep with its progress; stopped, it says how to go on."""
     from baton import memory as mem
     from baton import progress
-    from baton.sweep import device_of, sweep
+    from baton.arithmetic import device_of, precision_of
+    from baton.sweep import sweep
 
+    on = device_of(device)
+    how = precision_of(precision, on)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite stop saves like Ctrl-C
-    where = sweep(settings, store, device_of(device), mem.parse(memory) if memory else None, checkpoint)
+    where = sweep(settings, store, on, mem.parse(memory) if memory else None, checkpoint, how)
     try:
         progress.show(where, quiet)
     except KeyboardInterrupt:
@@ -141,7 +148,8 @@ def train(
 
 def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memory: str | None, as_json: bool) -> None:
     from baton import memory as mem
-    from baton.sweep import device_of, plan
+    from baton.arithmetic import device_of
+    from baton.sweep import plan
 
     found = plan(settings, store, device_of(device), mem.parse(memory) if memory else None)
     lanes = [len(chunk) for chunk in found.chunks]

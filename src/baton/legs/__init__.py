@@ -1,7 +1,13 @@
 """How legs are trained: the fastest way that there is for a model on a device. All agree up to rounding."""
 
+from importlib.util import find_spec
+
+import torch
+
 from baton.clients import Clients
 from baton.datasets import Dataset
+from baton.datasets.base import cross_entropy
+from baton.legs import cuda, native
 from baton.legs.base import Legs
 from baton.legs.plain import Plain
 from baton.legs.quadratic import Quadratics
@@ -11,8 +17,21 @@ from baton.nn import Net
 __all__ = ["Legs", "Plain", "Quadratics", "choose"]
 
 
-def choose(net: Net, data: Dataset, clients: Clients, clipped: bool, precision: str) -> Legs:
+def choose(net: Net, data: Dataset, clients: Clients, clipped: bool, precision: str, threads: int) -> Legs:
     """For this model, these data and the device they are on; clipped: whether any lane clips its gradients."""
-    if type(net.module) is Quadratic:
-        return Quadratics(net, data, clients, clipped)
-    return Plain(net, data, clients, clipped)
+    return _kernels(net, data, clients, precision, threads) or _torch(net, data, clients, clipped)
+
+
+def _torch(net: Net, data: Dataset, clients: Clients, clipped: bool) -> Legs:
+    kind = Quadratics if type(net.module) is Quadratic else Plain
+    return kind(net, data, clients, clipped)
+
+
+def _kernels(net: Net, data: Dataset, clients: Clients, precision: str, threads: int) -> Legs | None:
+    """Known layers, cross-entropy, float32."""
+    layers = net.layers()
+    if layers is None or data.loss is not cross_entropy or net.dtype != torch.float32:
+        return None
+    if net.device.type == "cpu":
+        return native.build(net, layers, data, clients, threads)
+    return cuda.build(net, layers, data, clients, precision) if find_spec("triton") else None

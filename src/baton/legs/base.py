@@ -16,3 +16,11 @@ class Legs(Protocol):
 
     def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:
         """What the model puts out for stored samples, without dropout: places [n] or [L, n] -> [L, n, ...]."""
+
+    def spread(self, x: Params, count: int) -> Params:
+        """Each lane `count` times in a row: leaves [L, ...] -> [L count, ...]."""
+
+
+def repeated(x: Params, count: int) -> Params:
+    """Each lane `count` times in a row."""
+    return {name: leaf.repeat_interleave(count, 0) for name, leaf in x.items()}

@@ -9,6 +9,7 @@ from baton import rng
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset, prepared
 from baton.lanes import Lanes, Params, norm, per_lane
+from baton.legs.base import repeated
 from baton.nn import Net, gradients, looped, mapped
 
 Gradient = Callable[[Params, Tensor, Tensor, Tensor, Tensor], Params]
@@ -47,6 +48,10 @@ class Plain:
 
         run = mapped(one, self.net, shared)
         return torch.cat([run(x, pool[at]) for at in torch.split(places, max(1, fits), -1)], 1)
+
+    def spread(self, x: Params, count: int) -> Params:
+        """Leaf by leaf."""
+        return repeated(x, count)
 
 
 def gradient(net: Net, data: Dataset) -> Gradient:

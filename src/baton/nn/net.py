@@ -11,6 +11,7 @@ from torch.func import functional_call
 from baton.errors import BadInput
 from baton.lanes import Params
 from baton.nn.dropout import KeyedDropout
+from baton.nn.graph import Layer, layers
 from baton.nn.pooling import quicken
 from baton.nn.swap import swap
 
@@ -67,7 +68,7 @@ class Net:
         _try(template, sample, getattr(build, "__name__", type(template).__name__))
         self.convolutions = any(isinstance(m, nn.modules.conv._ConvNd) for m in template.modules())
         template.requires_grad_(False).to(device)
-        self.module = template  # with dropout that is keyed
+        self.module, self._sample = template, sample.to(device)  # its dropout is keyed
         self._train, self._eval = template.train(), copy.deepcopy(template).eval()
         if device.type == "cpu":
             quicken(self._eval)
@@ -84,6 +85,14 @@ class Net:
         made = {seed: dict(self._fresh(seed).named_parameters()) for seed in dict.fromkeys(seeds)}
         first = made[seeds[0]]
         return {name: torch.stack([made[s][name].detach() for s in seeds]).to(self.device) for name in first}
+
+    def sizes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of one lane's parameters."""
+        return {name: tuple(p.shape) for name, p in self.module.named_parameters()}
+
+    def layers(self) -> list[Layer] | None:
+        """The module's layers, where all are known."""
+        return layers(self.module, self._sample)
 
     def size(self) -> int:
         """Numbers in one lane's parameters."""

@@ -5,6 +5,7 @@ than one lane after another, so models with convolutions are looped over there.
 """
 
 from collections.abc import Callable
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -13,6 +14,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from baton.lanes import Params
 from baton.nn.net import Net
+
+_RECORDING = Lock()  # it patches torch while it lasts
 
 
 def looped(net: Net) -> bool:
@@ -42,7 +45,8 @@ def _traced(function: Callable[..., Params]) -> Callable[..., Params]:
     def replay(params: Params, *inputs: Tensor) -> Params:
         shapes = tuple(x.shape for x in inputs)
         if shapes not in recorded:
-            recorded[shapes] = make_fx(function)(params, *inputs)
+            with _RECORDING:
+                recorded[shapes] = make_fx(function)(params, *inputs)
         return recorded[shapes](params, *inputs)
 
     return replay

@@ -37,7 +37,8 @@ INLINE void BODY(const int rows, const int across, const Product *p, const float
 #pragma GCC unroll 4
         for (int v = 0; v < VECS; v++) {
             VEC *to = (VEC *)(c + i * p->c_row) + v;
-            *to = p->add ? *to + sum[i][v] : sum[i][v]; /* row after row: rows of C may overlap */
+            if (p->add) sum[i][v] += *to; /* row after row: rows of C may overlap */
+            *to = sum[i][v];
         }
 }
 

@@ -11,14 +11,14 @@ typedef int64_t i64;
 typedef uint64_t u64;
 /* aligned(4): a vector may lie at any float. */
 typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int32_t i8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t m8 __attribute__((vector_size(32), aligned(4), may_alias));
 
 INLINE i64 padded(i64 n) { return (n + PAD - 1) / PAD * PAD; }
 INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
 INLINE i64 larger(i64 a, i64 b) { return a > b ? a : b; }
 INLINE v8 load(const float *p) { return *(const v8 *)p; }
 INLINE void store(float *p, v8 x) { *(v8 *)p = x; }
-INLINE v8 choose(i8 mask, v8 yes, v8 no) { return (v8)((mask & (i8)yes) | (~mask & (i8)no)); }
+INLINE v8 choose(m8 mask, v8 yes, v8 no) { return (v8)((mask & (m8)yes) | (~mask & (m8)no)); }
 
 INLINE float total(v8 x) {
     return ((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7]));
@@ -40,8 +40,8 @@ INLINE v8 exponential(v8 x) {
     poly = poly * rest + 1.6666665459e-1f;
     poly = poly * rest + 5.0000001201e-1f;
     poly = poly * rest * rest + rest + 1.0f;
-    i8 power = (i8)(whole + magic) << 23; /* the whole number lies in the low bits of whole + magic */
-    return (v8)((i8)poly + power);
+    m8 low = (m8)(whole + magic) & 511; /* the low bits of the whole number, which is at least -126 */
+    return poly * (v8)(((low + 127) & 255) << 23);
 }
 
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)

@@ -1,0 +1,35 @@
+"""The same rounds through Baton's engine, all lanes at once."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from baton.arithmetic import arithmetic, cores
+from baton.engine import Program, Snapshot, advance
+from baton.setting import Setting
+from work import Work
+
+THREADS = cores()  # as in baton.sweep: the engine's own have them all, torch's operations one
+
+
+def ours(work: Work, lanes: int) -> Callable[[], None]:
+    """One round of so many runs."""
+    return rounds_of([work.setting(lane) for lane in range(lanes)], work.device)
+
+
+def rounds_of(settings: Sequence[Setting], device: torch.device, precision: str = "fp32") -> Callable[[], None]:
+    """What trains the next round of these runs."""
+    program = Program(settings, device, precision, THREADS)
+    rounds = advance(program, begin(program))
+
+    def round() -> None:
+        with arithmetic(precision):
+            next(rounds)
+
+    return round
+
+
+def begin(program: Program) -> Snapshot:
+    """engine.start without its evaluation, which for 24 lanes of VGG-9 would take minutes before the first timing."""
+    state = program.algorithm.init(program.net.init(program.seeds))
+    return Snapshot(0, state, torch.full_like(program.lanes.seed, -1), {})

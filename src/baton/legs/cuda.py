@@ -1,0 +1,66 @@
+"""The leg on a GPU, by kernels that know the lane axis."""
+
+import torch
+from torch import Tensor
+
+from baton import rng
+from baton.clients import Batches, Clients
+from baton.datasets import Dataset, prepared
+from baton.datasets.images import Normaliser, crop_and_flip
+from baton.lanes import Lanes, Params
+from baton.nn import Net, cuda, graph
+
+BLOCK_BYTES = 1 << 30  # what one block of samples may take over all lanes while it is evaluated
+
+
+def build(net: Net, layers: list[graph.Layer], data: Dataset, clients: Clients, precision: str) -> "Cuda | None":
+    """None where a layer has no such kernel."""
+    kernels = cuda.compile(layers, net.sizes(), tuple(clients.x.shape[1:]), precision)
+    return Cuda(kernels, net, data, clients) if kernels else None
+
+
+class Cuda:
+    """Known layers in float32, products at a chosen precision."""
+
+    def __init__(self, kernels: "cuda.Kernels", net: Net, data: Dataset, clients: Clients) -> None:
+        self.kernels, self.net, self.data, self.clients = kernels, net, data, clients
+        self.quick = isinstance(data.prepare, Normaliser) and data.augment in (None, crop_and_flip)
+        sample = prepared(data, clients.x[:1], net.dtype)[0]
+        self.bytes_each = (2 * sample.numel() + 2 * net.activations(sample)) * 4
+
+    def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
+        """K steps."""
+        k = self.kernels
+        lr = torch.where(batches.held > 0, lanes.lr, 0.0)
+        flat = k.flat(x)
+        operands, into = k.operands(flat), None  # the first step leaves x as it is, the others write over their own
+        by_step = (field.transpose(0, 1).contiguous() for field in (batches.places, batches.key, batches.weight))
+        for at, key, weight in zip(*by_step, strict=True):
+            samples = self._samples(self.clients.x, at, key if self.data.augment else None)
+            given = (samples, self.clients.y[at], weight, key, lr, lanes.clip, lanes.weight_decay)
+            flat, operands = into = k.step(flat, operands, *given, into=into)
+        return k.leaves(flat)
+
+    def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:
+        """In blocks that fit."""
+        flat = self.kernels.flat(x)
+        operands = self.kernels.operands(flat)
+        size = max(1, BLOCK_BYTES // (self.bytes_each * len(flat)))
+        places = places if places.dim() == 2 else places.unsqueeze(0)
+        parts = [self._samples(pool, at, None) for at in torch.split(places, size, 1)]
+        return torch.cat([self.kernels.logits(flat, operands, part) for part in parts], 1)
+
+    def spread(self, x: Params, count: int) -> Params:
+        """The arena as a whole."""
+        return self.kernels.leaves(self.kernels.flat(x).repeat_interleave(count, 0))
+
+    def _samples(self, pool: Tensor, places: Tensor, key: Tensor | None) -> Tensor:
+        """Stored samples at places [L, b] as the kernels take them, augmented where a key [L] is given."""
+        prepare = self.data.prepare
+        if self.quick and isinstance(prepare, Normaliser):
+            return self.kernels.images(pool, places, key, prepare.scale, prepare.shift)
+        x = pool[places]
+        if key is not None and self.data.augment is not None:
+            x = torch.func.vmap(self.data.augment)(x, rng.bits(key, rng.AUGMENT))
+        x = prepared(self.data, x.flatten(0, 1), self.net.dtype)
+        return self.kernels.channels_last(x.view(*places.shape, *x.shape[1:]))

@@ -1,0 +1,65 @@
+"""The leg in C, on a CPU: all steps of all lanes in one call, lanes over cores."""
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from baton import rng
+from baton.clients import Batches, Clients
+from baton.datasets import Dataset
+from baton.datasets.images import Normaliser
+from baton.lanes import Lanes, Params
+from baton.legs.base import repeated
+from baton.nn import Net, graph, native
+
+AUGMENTED = 2048  # samples that are augmented at once
+
+
+def build(net: Net, layers: list[graph.Layer], data: Dataset, clients: Clients, threads: int) -> "Native | None":
+    """None where there is no such kernel, or no compiler."""
+    bytes_ = clients.x.dtype == torch.uint8
+    if bytes_ and not isinstance(data.prepare, Normaliser):
+        return None
+    if not bytes_ and data.prepare is not None:
+        return None
+    pixels = native.Pixels(data.prepare.scale, data.prepare.shift) if isinstance(data.prepare, Normaliser) else None
+    sizes = net.sizes()
+    kernels = native.compile(layers, sizes, tuple(clients.x.shape[1:]), pixels)
+    return Native(kernels, list(sizes), data, clients, threads) if kernels else None
+
+
+class Native:
+    """Known chains of layers in float32."""
+
+    def __init__(
+        self, kernels: native.Kernels, names: list[str], data: Dataset, clients: Clients, threads: int
+    ) -> None:
+        """names: of the parameters, in the kernels' order."""
+        self.kernels, self.names, self.clients, self.threads = kernels, names, clients, threads
+        self.augment = data.augment and vmap(vmap(data.augment))
+
+    def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
+        """K steps, in as many calls as augmented samples need memory."""
+        x = {name: x[name] for name in self.names}
+        lr = torch.where(batches.held > 0, lanes.lr, 0.0)
+        steps = batches.places.shape[1]
+        samples = batches.places[:, :1].numel()  # of one step
+        at_once = max(1, AUGMENTED // samples) if self.augment else steps
+        for k in range(0, steps, at_once):
+            part = slice(k, k + at_once)
+            pool, labels, places = self.clients.x, self.clients.y, batches.places[:, part]
+            key, weight = batches.key[:, part], batches.weight[:, part]
+            if self.augment:
+                pool = self.augment(pool[places], rng.bits(key, rng.AUGMENT)).flatten(0, 2)
+                labels, places = labels[places].flatten(), torch.arange(len(pool)).view(places.shape)
+            numbers = (lr, lanes.clip, lanes.weight_decay)
+            x = self.kernels.steps(x, *numbers, pool, labels, places, weight, key, self.threads)
+        return x
+
+    def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:
+        """All lanes in one call."""
+        return self.kernels.logits({name: x[name] for name in self.names}, pool, places, self.threads)
+
+    def spread(self, x: Params, count: int) -> Params:
+        """Leaf by leaf."""
+        return repeated(x, count)

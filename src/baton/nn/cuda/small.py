@@ -1,0 +1,179 @@
+# mypy: ignore-errors
+# ruff: noqa: SIM108  the compiler reads both branches
+"""Samples, dropout, mean, loss and the step itself."""
+
+import triton
+import triton.language as tl
+
+from baton.nn.cuda.draws import absorb, below, start, uniform
+
+
+@triton.jit
+def samples(
+    pool,
+    places,
+    keys,
+    scale,
+    shift,
+    out,
+    batch,
+    C: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    AUGMENT: tl.constexpr,
+    PURPOSE: tl.constexpr,
+    PAD: tl.constexpr,
+    FLAT: tl.constexpr,
+    BC: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Stored bytes [C, H, W] -> cropped, flipped and normalised samples, [H, W, C] or, FLAT, [C, H, W]."""
+    image = tl.program_id(0).to(tl.int64)
+    p = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    y = p // W
+    x = p % W
+    inside = p < H * W
+    if AUGMENT:
+        step = absorb(start(tl.load(keys + image // batch).to(tl.uint64, bitcast=True)), PURPOSE)
+        mine = absorb(start(step), (image % batch).to(tl.uint64))
+        row = y + below(absorb(start(mine), 0), 2 * PAD + 1) - PAD
+        across = tl.where(below(absorb(start(mine), 2), 2) == 1, W - 1 - x, x)
+        column = across + below(absorb(start(mine), 1), 2 * PAD + 1) - PAD
+        inside = inside & (row >= 0) & (row < H) & (column >= 0) & (column < W)
+    else:
+        row = y
+        column = x
+    c = tl.arange(0, BC)
+    c_ok = c < C
+    place = tl.load(places + image)
+    at = (c * (H * W))[:, None] + (row * W + column)[None, :]
+    byte = tl.load(pool + place * (C * H * W) + at, mask=c_ok[:, None] & inside[None, :], other=0).to(tl.float32)
+    value = byte * tl.load(scale + c, mask=c_ok, other=0.0)[:, None] + tl.load(shift + c, mask=c_ok, other=0.0)[:, None]
+    to = (c * (H * W))[:, None] + p[None, :] if FLAT else c[:, None] + (p * C)[None, :]
+    tl.store(out + image * (C * H * W) + to, value, mask=c_ok[:, None] & (p < H * W)[None, :])
+
+
+@triton.jit
+def dropout(
+    x,
+    out,
+    keys,
+    count,
+    x_lane,
+    p,
+    LAYER: tl.constexpr,
+    CALL: tl.constexpr,
+    C: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    FLAT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """x or a gradient, zero where the draw says so; a number's word is its place in torch's order."""
+    lane = tl.program_id(1).to(tl.int64)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if FLAT:
+        place = i
+    else:
+        place = (i // (H * W * C) * C + i % C) * (H * W) + (i // C) % (H * W)
+    h = absorb(absorb(start(tl.load(keys + lane).to(tl.uint64, bitcast=True)), LAYER), CALL)
+    keep = uniform(absorb(h, place.to(tl.uint64))) >= p
+    value = tl.load(x + lane * x_lane + i, mask=i < count, other=0.0).to(tl.float32)
+    tl.store(out + lane * count + i, tl.where(keep, value / (1.0 - p), 0.0), mask=i < count)
+
+
+@triton.jit
+def mean(x, out, x_lane, batch, C: tl.constexpr, PIXELS: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr):
+    """The mean over an image's pixels."""
+    image = tl.program_id(0)
+    lane = tl.program_id(2).to(tl.int64)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    total = tl.zeros((BC,), tl.float32)
+    for first in range(0, PIXELS, BP):
+        p = first + tl.arange(0, BP)
+        at = (image * PIXELS + p)[:, None] * C + c[None, :]
+        ok = (p < PIXELS)[:, None] & (c < C)[None, :]
+        total += tl.sum(tl.load(x + lane * x_lane + at, mask=ok, other=0.0).to(tl.float32), axis=0)
+    tl.store(out + (lane * batch + image) * C + c, total / PIXELS, mask=c < C)
+
+
+@triton.jit
+def loss_gradient(
+    logits, y, weight, out, batch, N: tl.constexpr, BN: tl.constexpr, BB: tl.constexpr, BLOCK: tl.constexpr
+):
+    """(softmax - one hot) x weight / the lane's sum of weights: the gradient of the mean cross-entropy."""
+    lane = tl.program_id(1).to(tl.int64)
+    every = tl.arange(0, BLOCK)
+    total = tl.sum(tl.load(weight + lane * batch + every, mask=every < batch, other=0.0).to(tl.float32))
+    i = tl.program_id(0) * BB + tl.arange(0, BB)
+    c = tl.arange(0, BN)
+    ok = (i < batch)[:, None] & (c < N)[None, :]
+    at = (lane * batch + i)[:, None] * N + c[None, :]
+    z = tl.load(logits + at, mask=ok, other=float("-inf"))
+    z = tl.where((i < batch)[:, None], z, 0.0)
+    e = tl.exp(z - tl.max(z, axis=1)[:, None])
+    soft = e / tl.sum(e, axis=1)[:, None]
+    label = tl.load(y + lane * batch + i, mask=i < batch, other=0)
+    mine = tl.load(weight + lane * batch + i, mask=i < batch, other=0.0).to(tl.float32)
+    share = mine / tl.where(total < 1.0, 1.0, total)
+    hot = tl.where(c[None, :] == label[:, None], 1.0, 0.0)
+    tl.store(out + at, (soft - hot) * share[:, None], mask=ok)
+
+
+@triton.jit
+def sum_parts(g, work, table, squares, size, slots, slot, BLOCK: tl.constexpr):
+    """Gradients that were split: the parts in their order. table [blocks, 5]: at, count, at in work, stride, splits."""
+    lane = tl.program_id(1).to(tl.int64)
+    row = table + tl.program_id(0) * 5
+    i = tl.arange(0, BLOCK)
+    ok = i < tl.load(row + 1)
+    stride = tl.load(row + 3)
+    splits = tl.load(row + 4)
+    part = work + tl.load(row + 2) + lane * stride
+    total = tl.zeros((BLOCK,), tl.float32)
+    for split in range(splits):
+        total += tl.load(part + split * tl.num_programs(1) * stride + i, mask=ok, other=0.0)
+    tl.store(g + lane * size + tl.load(row) + i, total, mask=ok)
+    tl.store(squares + lane * slots + slot + tl.program_id(0), tl.sum(total * total))
+
+
+@triton.jit
+def squares_of(g, squares, size, BLOCK: tl.constexpr):
+    """Sums of squares of blocks of g."""
+    lane = tl.program_id(1).to(tl.int64)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(g + lane * size + i, mask=i < size, other=0.0)
+    tl.store(squares + lane * tl.num_programs(0) + tl.program_id(0), tl.sum(value * value))
+
+
+@triton.jit
+def step(
+    w,
+    g,
+    squares,
+    lr,
+    clip,
+    decay,
+    out,
+    operands,
+    size,
+    slots,
+    COPY: tl.constexpr,
+    SLOTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """w - lr (g clipped to length + decay w), and its copy for the products."""
+    lane = tl.program_id(1).to(tl.int64)
+    s = tl.arange(0, SLOTS)
+    length = tl.sqrt(tl.sum(tl.load(squares + lane * slots + s, mask=s < slots, other=0.0)))
+    most = tl.load(clip + lane).to(tl.float32)
+    ratio = most / (length + 1e-6)
+    scale = tl.where(most > 0, tl.where(ratio > 1, 1.0, ratio), 1.0)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    ok = i < size
+    old = tl.load(w + lane * size + i, mask=ok, other=0.0)
+    slope = tl.load(g + lane * size + i, mask=ok, other=0.0) * scale + tl.load(decay + lane).to(tl.float32) * old
+    new = old - tl.load(lr + lane).to(tl.float32) * slope
+    tl.store(out + lane * size + i, new, mask=ok)
+    if COPY:
+        tl.store(operands + lane * size + i, new, mask=ok)

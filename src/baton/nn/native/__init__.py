@@ -1,0 +1,283 @@
+"""Whole legs of small models on a CPU, in C: all steps of all lanes in one call.
+
+Never required: where there is nothing to gain or no compiler, `compile` gives None, and the lanes go through torch.
+"""
+
+import ctypes
+import mmap
+from collections import Counter
+from math import ceil, prod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from baton.lanes import Params
+from baton.nn.graph import SAMPLES, Layer
+from baton.nn.native.build import library
+
+SPLIT = 8e6  # multiplications of a step from which on it pays to split a lane's batch between threads
+ALONE = 1e6  # and of a call below which starting a thread costs more than it gains
+BLOCK = 1 << 17  # numbers of the samples that are evaluated at once: what stays close to the core
+
+
+class Pixels(NamedTuple):
+    """How stored bytes become the model's input: byte * scale[c] + shift[c]."""
+
+    scale: tuple[float, ...]  # one a channel, or one for all
+    shift: tuple[float, ...]
+
+
+class _Stage(ctypes.Structure):
+    """Layer of stage.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("kind", "c", "h", "w", "oc", "oh", "ow", "kernel", "stride", "padding")),
+        *((name, ctypes.c_int64) for name in ("relu", "pool", "weight", "bias", "threshold", "number", "call")),
+        ("scale", ctypes.c_double),
+    )
+
+
+class _Pool(ctypes.Structure):
+    """Pool of leg.c."""
+
+    _fields_ = (
+        ("x", ctypes.c_void_p),
+        ("bytes", ctypes.c_int64),
+        ("y", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in ("samples", "planes", "plane")),
+        *((name, ctypes.c_void_p) for name in ("scale", "shift")),
+    )
+
+
+class _Job(ctypes.Structure):
+    """Job of leg.c."""
+
+    _fields_ = (
+        ("layers", ctypes.c_void_p),
+        ("stages", ctypes.c_int64),
+        ("pool", _Pool),
+        ("leaves", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("params", "results", "sizes")),
+        *((name, ctypes.c_int64) for name in ("lanes", "steps", "batch")),
+        *((name, ctypes.c_void_p) for name in ("lr", "clip", "decay", "places", "weight", "key")),
+        *((name, ctypes.c_int64) for name in ("shared", "block", "threads", "split")),
+        *((name, ctypes.c_void_p) for name in ("logits", "space")),
+        ("floats", ctypes.c_int64),
+    )
+
+
+_CONV, _LINEAR, _POOL, _RELU, _DROPOUT = range(5)
+_NO_SPACE, _NO_MEMORY, _BAD_INDEX = range(1, 4)
+
+
+class _Space:
+    """Memory that the kernels work in, kept from call to call: fresh pages would cost as much as a step does."""
+
+    def __init__(self, floats: int) -> None:
+        self._pages = mmap.mmap(-1, 4 * floats)
+        if hasattr(mmap, "MADV_HUGEPAGE"):  # Linux
+            self._pages.madvise(mmap.MADV_HUGEPAGE)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+        self.floats = floats
+
+
+def compile(
+    layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[int, ...], pixels: Pixels | None
+) -> "Kernels | None":
+    """Kernels of a chain of layers; sizes: of one lane's parameters, sample: of one input as it is stored.
+
+    None for layers that are not such a chain, and where there is no compiler.
+    """
+    stages = _stages(layers, sizes, sample)
+    planes = sample[0] if len(sample) == 3 else 1
+    if pixels is not None and {len(pixels.scale), len(pixels.shift)} - {1, planes}:
+        raise ValueError(f"pixels: {len(pixels.scale)} scales and {len(pixels.shift)} shifts for {planes} channels")
+    code = library() if stages else None
+    if stages is None or code is None:
+        return None
+    return Kernels(code, stages, sizes, sample, pixels or Pixels((1.0,), (0.0,)))
+
+
+def _stages(layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[int, ...]) -> list[_Stage] | None:
+    """Layers as leg.c takes them: no flattening, and ReLU and pooling right after a convolution as a part of it."""
+    names, used = list(sizes), Counter[str]()
+    calls: Counter[int] = Counter()
+    image: tuple[int, ...] = sample if len(sample) == 3 else (prod(sample), 1, 1)  # as the buffers see what comes in
+    shape = sample  # as torch sees it
+    stages: list[_Stage] = []
+    for i, layer in enumerate(layers):
+        if layer.inputs != ((i - 1,) if i else (SAMPLES,)):
+            return None
+        c, h, w = image
+        new = _Stage(c=c, h=h, w=w, oc=c, oh=h, ow=w, weight=-1, bias=-1)
+        if layer.weight:
+            used.update(name for name in (layer.weight, layer.bias) if name)
+            new.weight = names.index(layer.weight)
+            new.bias = names.index(layer.bias) if layer.bias else -1
+        last = stages[-1] if stages else None
+        if layer.kind == "conv" and len(shape) == 3:
+            new.kind, new.kernel, new.stride, new.padding = _CONV, sizes[layer.weight][-1], layer.stride, layer.padding
+            new.oc, new.oh, new.ow = image = layer.shape
+            stages.append(new)
+        elif layer.kind == "linear" and len(shape) == 1:
+            new.kind, new.oc, new.oh, new.ow = _LINEAR, layer.shape[0], 1, 1
+            image = (new.oc, 1, 1)
+            stages.append(new)
+        elif layer.kind == "pool" and len(shape) == 3:
+            if last is not None and last.kind == _CONV and not last.pool:
+                last.pool = 1
+            else:
+                new.kind = _POOL
+                stages.append(new)
+            image = layer.shape
+        elif layer.kind == "relu":
+            if last is not None and last.kind == _CONV:  # before or after its pooling: the same
+                last.relu = 1
+            else:
+                new.kind = _RELU
+                stages.append(new)
+        elif layer.kind == "dropout":
+            p = float(torch.tensor(layer.p, dtype=torch.float32))  # as torch compares it
+            new.kind, new.threshold, new.number, new.call = _DROPOUT, ceil(p * 2**24), layer.number, calls[layer.number]
+            new.scale = 1.0 / (1.0 - layer.p) if layer.p < 1.0 else 0.0
+            calls[layer.number] += 1
+            if layer.p > 0.0:
+                stages.append(new)
+        elif layer.kind == "flatten":
+            if not stages:
+                image = (prod(image), 1, 1)
+        else:
+            return None
+        shape = layer.shape
+    once = len(used) == len(sizes) and set(used.values()) == {1}
+    return stages if once and stages[-1].kind == _LINEAR and len(shape) == 1 else None
+
+
+def _pointers(tensors: list[Tensor]) -> "ctypes.Array[ctypes.c_void_p]":
+    return (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
+
+
+class Kernels:
+    """A model's leg and its evaluation, over lanes."""
+
+    def __init__(
+        self,
+        code: ctypes.CDLL,
+        stages: list[_Stage],
+        sizes: dict[str, tuple[int, ...]],
+        sample: tuple[int, ...],
+        pixels: Pixels,
+    ) -> None:
+        self._space: _Space | None = None
+        self._run = code.baton_run
+        self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int
+        self._stages = (_Stage * len(stages))(*stages)
+        self._sizes, self._sample = sizes, sample
+        self._floats = torch.tensor([prod(size) for size in sizes.values()], dtype=torch.int64)
+        planes = sample[0] if len(sample) == 3 else 1
+        self._pixels = [torch.tensor(v * (1 if len(v) > 1 else planes), dtype=torch.float32) for v in pixels]
+        self.classes = stages[-1].oc
+        numbers = (prod(sizes[list(sizes)[s.weight]]) * s.oh * s.ow if s.weight >= 0 else 0 for s in stages)
+        self._products = sum(numbers)  # of one sample's forward pass
+        largest = sum(s.c * (s.h + 2 * s.padding) * (s.w + 2 * s.padding) for s in stages)
+        self._block = max(16, min(256, BLOCK // largest))
+
+    def steps(
+        self,
+        params: Params,
+        lr: Tensor,
+        clip: Tensor,
+        weight_decay: Tensor,
+        pool_x: Tensor,
+        pool_y: Tensor,
+        places: Tensor,
+        weight: Tensor,
+        key: Tensor,
+        threads: int,
+    ) -> Params:
+        """params after K steps of each lane: mean cross-entropy over samples of weight 1, clip, weight decay, step.
+
+        lr, clip (0: none), weight_decay [L]; pool_x [N, *sample] uint8 or float32; pool_y [N]; places [L, K, b] in the
+        pool; weight [L, K, b] 1, or 0 for padding; key [L, K] of dropout. A lane with lr = 0 stays as it is.
+        """
+        lanes, steps, batch = places.shape
+        leaves = self._leaves(params, lanes)
+        numbers = [self._vector(v, (lanes,), torch.float32) for v in (lr, clip, weight_decay)]
+        weight = self._vector(weight, (lanes, steps, batch), torch.float32)
+        places = self._vector(places, (lanes, steps, batch), torch.int64)
+        key = self._vector(key, (lanes, steps), torch.int64)
+        labels = self._vector(pool_y, (len(pool_x),), torch.int64)
+        results = [torch.empty_like(leaf) for leaf in leaves]
+        if batch < 1:
+            raise ValueError("places: no samples in a batch")
+        if lanes:
+            job = _Job(lanes=lanes, steps=steps, batch=batch, block=batch)
+            job.lr, job.clip, job.decay = (v.data_ptr() for v in numbers)
+            job.weight, job.key, job.pool.y = weight.data_ptr(), key.data_ptr(), labels.data_ptr()
+            made = _pointers(results)
+            job.results = ctypes.addressof(made)
+            self._call(job, leaves, pool_x, places, 3 * batch, steps, threads)
+        return dict(zip(params, results, strict=True))
+
+    def logits(self, params: Params, pool_x: Tensor, places: Tensor, threads: int) -> Tensor:
+        """Outputs [L, n, classes] without dropout; places [n], the same for all lanes, or [L, n]."""
+        lanes = len(next(iter(params.values())))
+        leaves = self._leaves(params, lanes)
+        count = places.shape[-1]
+        shared = places.dim() == 1
+        places = self._vector(places, (count,) if shared else (lanes, count), torch.int64)
+        outputs = torch.empty(lanes, count, self.classes)
+        if lanes and count:
+            job = _Job(lanes=lanes, steps=1, batch=count, shared=shared, block=min(self._block, count))
+            job.logits = outputs.data_ptr()
+            self._call(job, leaves, pool_x, places, count, 1, threads)
+        return outputs
+
+    def _call(
+        self, job: _Job, leaves: list[Tensor], pool_x: Tensor, places: Tensor, passes: int, steps: int, threads: int
+    ) -> None:
+        """Fill in what both calls share, and run; passes: forward passes of one sample that a step is worth."""
+        if pool_x.dtype not in (torch.uint8, torch.float32) or tuple(pool_x.shape[1:]) != self._sample:
+            kind = f"{pool_x.dtype} {tuple(pool_x.shape)}"
+            raise ValueError(f"pool: {kind}; uint8 or float32 [N, {', '.join(map(str, self._sample))}] is right")
+        pool_x = pool_x.contiguous()
+        step = self._products * passes
+        job.layers, job.stages = ctypes.addressof(self._stages), len(self._stages)
+        given = _pointers(leaves)
+        job.leaves, job.params, job.sizes = len(leaves), ctypes.addressof(given), self._floats.data_ptr()
+        job.pool.x, job.pool.bytes, job.pool.samples = pool_x.data_ptr(), pool_x.dtype == torch.uint8, len(pool_x)
+        job.pool.planes = len(self._pixels[0])
+        job.pool.plane = prod(self._sample) // len(self._pixels[0])
+        job.pool.scale, job.pool.shift = (v.data_ptr() for v in self._pixels)
+        job.places = places.data_ptr()
+        job.threads = max(1, threads) if step * steps * job.lanes >= ALONE else 1
+        job.split = step >= SPLIT
+        space, self._space = self._space, None  # taken, so that another thread of Python's would find none
+        space = space or _Space(1)
+        status = self._within(job, space)
+        if status == _NO_SPACE:
+            space = _Space(job.floats)
+            status = self._within(job, space)
+        self._space = space
+        if status == _NO_MEMORY:
+            raise MemoryError("no memory for the lanes' buffers")
+        if status:
+            raise IndexError("a place outside the pool, or a label outside the classes")
+
+    def _within(self, job: _Job, space: _Space) -> int:
+        job.space, job.floats = space.address, space.floats
+        status: int = self._run(ctypes.byref(job))
+        return status
+
+    def _leaves(self, params: Params, lanes: int) -> list[Tensor]:
+        """The parameters in the order of `sizes`, checked."""
+        if list(params) != list(self._sizes):
+            raise ValueError(f"parameters: {', '.join(params)}; {', '.join(self._sizes)} is right")
+        return [self._vector(params[name], (lanes, *size), torch.float32) for name, size in self._sizes.items()]
+
+    def _vector(self, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """tensor as C reads it."""
+        if tuple(tensor.shape) != shape:
+            raise ValueError(f"a tensor of shape {tuple(tensor.shape)}; {shape} is right")
+        return tensor.detach().to("cpu", dtype).contiguous()

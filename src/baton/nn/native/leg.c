@@ -1,0 +1,288 @@
+/* One client's K local steps, for all lanes: gather, forward, backward, clip, decay, step. Lanes are spread over threads;
+ * a lane does all its steps before the next, so that its weights stay in the core's cache. Lanes that are left over are
+ * split by samples instead, between threads that meet at a barrier. */
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "vec.h"
+#include "product.h"
+#include "transforms.h"
+#include "stage.h"
+#include "layers.h"
+
+enum { FINE, NO_SPACE, NO_MEMORY, BAD_INDEX };
+
+/* The samples of all lanes, as torch keeps them: [samples, planes, plane]. */
+typedef struct {
+    const void *x;
+    i64 bytes; /* 1: uint8, normalised by scale and shift; 0: float32 */
+    const i64 *y;
+    i64 samples, planes, plane;
+    const float *scale, *shift; /* a plane */
+} Pool;
+
+typedef struct {
+    const Layer *layers;
+    i64 stages;
+    Pool pool;
+    i64 leaves;
+    float *const *params, *const *results; /* [lanes, ...] a leaf */
+    const i64 *sizes;                      /* floats a lane of each leaf */
+    i64 lanes, steps, batch;
+    const float *lr, *clip, *decay;     /* [lanes] */
+    const i64 *places;                  /* [lanes, steps, batch]; evaluation: [lanes or 1, batch] */
+    const float *weight;                /* [lanes, steps, batch] */
+    const i64 *key;                     /* [lanes, steps] */
+    i64 shared;                         /* evaluation: all lanes read the same places */
+    i64 block;                          /* samples a thread takes at once */
+    i64 threads, split;                 /* split: left-over lanes are shared between threads */
+    float *logits;                      /* evaluation: [lanes, batch, classes] */
+    float *space;                       /* the threads' workspaces */
+    i64 floats;                         /* its size, a multiple of 16 floats */
+} Job;
+
+typedef struct {
+    const Job *job;
+    const Model *model;
+    i64 threads;      /* that could be started */
+    atomic_llong next;
+    atomic_int status;
+    pthread_mutex_t gate; /* held until `threads` is known */
+    pthread_barrier_t *barrier; /* one a team */
+    double *square;             /* one a thread: its part of the squared norm of the gradient */
+} Run;
+
+typedef struct {
+    Run *run;
+    i64 index;
+} Worker;
+
+INLINE float *workspace(const Run *r, i64 thread) { return r->job->space + thread * r->model->workspace; }
+
+/* The samples at places[0..count) into the first buffer. */
+static int gather(const Pool *pool, const Buffer *b, const i64 *places, i64 count, float *to) {
+    const int flat = b->h * b->w == 1;
+    for (i64 n = 0; n < count; n++, to += b->size) {
+        if (places[n] < 0 || places[n] >= pool->samples) return BAD_INDEX;
+        for (i64 c = 0; c < pool->planes; c++) {
+            const i64 at = (places[n] * pool->planes + c) * pool->plane;
+            const float *numbers = (const float *)pool->x + (pool->bytes ? 0 : at);
+            const uint8_t *bytes = (const uint8_t *)pool->x + (pool->bytes ? at : 0);
+            const float scale = pool->scale[c], shift = pool->shift[c];
+            const i64 rows = flat ? 1 : b->h, width = flat ? pool->plane : b->w, pitch = flat ? 1 : b->pitch;
+            for (i64 y = 0; y < rows; y++) {
+                float *row = flat ? to + c * pool->plane : to + pixel(b, 0, y, 0) + c;
+                if (pool->bytes && pitch == 1)
+                    for (i64 x = 0; x < width; x++) row[x] = (float)bytes[y * width + x] * scale + shift;
+                else if (pool->bytes)
+                    for (i64 x = 0; x < width; x++) row[x * pitch] = (float)bytes[y * width + x] * scale + shift;
+                else
+                    for (i64 x = 0; x < width; x++) row[x * pitch] = numbers[y * width + x];
+            }
+        }
+    }
+    return FINE;
+}
+
+/* Calls the next step's samples into the cache: they lie anywhere in a pool of many megabytes. */
+static void call_in(const Pool *pool, const i64 *places, i64 count) {
+    const i64 size = pool->planes * pool->plane * (pool->bytes ? 1 : 4);
+    for (i64 n = 0; n < count; n++)
+        if (places[n] >= 0 && places[n] < pool->samples)
+            for (i64 i = 0; i < size; i += 64) __builtin_prefetch((const char *)pool->x + places[n] * size + i);
+}
+
+/* Weights in the other order, for the derivative by a layer's input: this thread's part of them. */
+static void derive(const Model *m, const float *params, float *w, i64 part, i64 parts) {
+    for (i64 k = 0; k < m->stages; k++) {
+        const Stage *s = &m->stage[k];
+        if (s->flipped < 0) continue;
+        const i64 blocks = s->l.kind == CONV ? s->l.kernel : 1, rows = s->rows / blocks;
+        const i64 from = rows * part / parts, to = rows * (part + 1) / parts;
+        for (i64 i = 0; i < blocks; i++)
+            transpose(params + s->weight + (i * rows + from) * s->cols, s->cols,
+                      w + s->flipped + i * rows * s->cols + from, rows, to - from, s->cols);
+    }
+}
+
+static double squared(const float *x, i64 from, i64 to) {
+    double sum = 0.0;
+    while (from < to) {
+        const i64 end = smaller(to, from + 4096); /* short sums in float, long ones in double */
+        v8 part[2] = {{0}, {0}};
+        for (; from < end; from += 2 * PAD)
+            for (int i = 0; i < 2; i++) {
+                v8 g = load(x + from + i * PAD);
+                part[i] += g * g;
+            }
+        sum += (double)total(part[0] + part[1]);
+    }
+    return sum;
+}
+
+/* Adds the team's gradients in [from, to) into the first one's. */
+static void gather_gradients(const Run *r, i64 leader, i64 team, i64 from, i64 to) {
+    const i64 grads = r->model->grads;
+    float *mine = workspace(r, leader) + grads;
+    for (i64 t = leader + 1; t < leader + team; t++) {
+        const float *theirs = workspace(r, t) + grads;
+        for (i64 i = from; i < to; i++) mine[i] += theirs[i];
+    }
+}
+
+static void update(float *x, const float *g, i64 from, i64 to, float lr, float scale, float decay) {
+    for (i64 i = from; i < to; i++) x[i] -= lr * (scale * g[i] + decay * x[i]);
+}
+
+/* All steps of a lane, by thread `leader + part` of a team of `parts`. */
+static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barrier_t *barrier) {
+    const Job *job = r->job;
+    const Model *m = r->model;
+    const Buffer *last = &m->buffer[m->stages];
+    float *w = workspace(r, leader + part), *first = workspace(r, leader), *params = first + m->params;
+    const float lr = job->lr[lane], clip = job->clip[lane], decay = job->decay[lane];
+    /* Whole vectors: `parameters` is a multiple of 16. */
+    const i64 from = m->parameters / 16 * part / parts * 16, to = m->parameters / 16 * (part + 1) / parts * 16;
+    const i64 sample = job->batch * part / parts, count = job->batch * (part + 1) / parts - sample;
+    const i64 classes = m->classes;
+    if (part == 0) pack(m, job->params, job->sizes, lane, params);
+    if (barrier) pthread_barrier_wait(barrier);
+    i64 *labels = (i64 *)(void *)(w + m->labels);
+    for (i64 k = 0; k < job->steps && lr != 0.0f; k++) {
+        const i64 at = (lane * job->steps + k) * job->batch;
+        const float *weight = job->weight + at;
+        const u64 key = (u64)job->key[lane * job->steps + k];
+        float samples = 0.0f;
+        for (i64 n = 0; n < job->batch; n++) samples += weight[n];
+        derive(m, params, first, part, parts);
+        if (barrier) pthread_barrier_wait(barrier);
+        int status = gather(&job->pool, &m->buffer[0], job->places + at + sample, count, w + m->buffer[0].value);
+        for (i64 n = 0; n < count && !status; n++) {
+            labels[n] = job->pool.y[job->places[at + sample + n]];
+            if (labels[n] < 0 || labels[n] >= classes) status = BAD_INDEX;
+        }
+        if (k + 1 < job->steps) call_in(&job->pool, job->places + at + job->batch + sample, count);
+        if (status) {
+            atomic_store(&r->status, status);
+        } else {
+            forward(m, w, params, sample, count, &key);
+            loss_slope(last, count, w + last->value, labels, weight + sample, 1.0f / (samples > 1.0f ? samples : 1.0f),
+                       w + last->slope);
+            backward(m, w, params, first, w + m->grads, count);
+        }
+        float scale = 1.0f;
+        if (barrier) {
+            pthread_barrier_wait(barrier);
+            gather_gradients(r, leader, parts, from, to);
+        }
+        if (clip > 0.0f) {
+            r->square[leader + part] = squared(first + m->grads, from, to);
+            if (barrier) pthread_barrier_wait(barrier);
+            double square = 0.0;
+            for (i64 t = leader; t < leader + parts; t++) square += r->square[t];
+            scale = clip / ((float)sqrt(square) + 1e-6f);
+            if (scale > 1.0f) scale = 1.0f; /* NaN stays */
+        }
+        update(params, first + m->grads, from, to, lr, scale, decay);
+        if (barrier) pthread_barrier_wait(barrier);
+    }
+    if (part == 0) unpack(m, params, job->results, job->sizes, lane);
+    if (barrier) pthread_barrier_wait(barrier);
+}
+
+/* One lane's outputs for the samples [from, to) of its list. */
+static void evaluate(Run *r, i64 lane, i64 from, i64 to, float *w) {
+    const Job *job = r->job;
+    const Model *m = r->model;
+    const Buffer *last = &m->buffer[m->stages];
+    const i64 *places = job->places + (job->shared ? 0 : lane * job->batch);
+    for (i64 n = from; n < to; n += job->block) {
+        const i64 count = smaller(job->block, to - n);
+        if (gather(&job->pool, &m->buffer[0], places + n, count, w + m->buffer[0].value)) {
+            atomic_store(&r->status, BAD_INDEX);
+            return;
+        }
+        forward(m, w, w + m->params, 0, count, NULL);
+        for (i64 i = 0; i < count; i++)
+            memcpy(job->logits + (lane * job->batch + n + i) * m->classes, w + last->value + i * last->size,
+                   (size_t)m->classes * sizeof(float));
+    }
+}
+
+/* Threads a lane that is left over: none without a sample. */
+INLINE i64 team_size(const Job *job, i64 threads, i64 over) { return smaller(threads / over, job->batch); }
+
+static void work(Run *r, i64 thread) {
+    const Job *job = r->job;
+    const Model *m = r->model;
+    const i64 over = job->split ? job->lanes % r->threads : 0, whole = job->lanes - over;
+    const i64 team = over ? team_size(job, r->threads, over) : 0;
+    float *w = workspace(r, thread);
+    memset(w, 0, (size_t)m->zeros * sizeof(float)); /* borders and padding stay zero */
+    if (m->grads >= 0) memset(w + m->grads + m->parameters - 16, 0, 16 * sizeof(float)); /* what rounding up added */
+    for (i64 lane; (lane = atomic_fetch_add(&r->next, 1)) < whole;) {
+        if (job->logits) {
+            pack(m, job->params, job->sizes, lane, w + m->params);
+            evaluate(r, lane, 0, job->batch, w);
+        } else {
+            leg(r, lane, thread, 0, 1, NULL);
+        }
+    }
+    if (!over || thread >= over * team) return;
+    const i64 lane = whole + thread / team, part = thread % team;
+    if (job->logits) {
+        pack(m, job->params, job->sizes, lane, w + m->params);
+        evaluate(r, lane, job->batch * part / team, job->batch * (part + 1) / team, w);
+    } else {
+        leg(r, lane, thread - part, part, team, team > 1 ? &r->barrier[thread / team] : NULL);
+    }
+}
+
+static void *start(void *argument) {
+    Worker *worker = argument;
+    pthread_mutex_lock(&worker->run->gate);
+    pthread_mutex_unlock(&worker->run->gate);
+    work(worker->run, worker->index);
+    return NULL;
+}
+
+static int run_threads(Run *r, i64 threads, pthread_t *thread, Worker *worker) {
+    const Job *job = r->job;
+    pthread_mutex_lock(&r->gate);
+    r->threads = 1;
+    for (i64 t = 1; t < threads; t++, r->threads++) {
+        worker[t] = (Worker){r, t};
+        if (pthread_create(&thread[t], NULL, start, &worker[t])) break; /* then with fewer */
+    }
+    const i64 over = job->split ? job->lanes % r->threads : 0;
+    for (i64 i = 0; i < over; i++) pthread_barrier_init(&r->barrier[i], NULL, (unsigned)team_size(job, r->threads, over));
+    pthread_mutex_unlock(&r->gate);
+    work(r, 0);
+    for (i64 t = 1; t < r->threads; t++) pthread_join(thread[t], NULL);
+    for (i64 i = 0; i < over; i++) pthread_barrier_destroy(&r->barrier[i]);
+    return atomic_load(&r->status);
+}
+
+/* The one entry: a leg, or an evaluation where job->logits is given. FINE, NO_MEMORY or BAD_INDEX; a job whose space is
+ * too small is only told how much it takes. */
+int baton_run(Job *job) {
+    const i64 threads = job->split ? job->threads : smaller(job->threads, job->lanes);
+    Model m = {.stages = job->stages};
+    m.stage = calloc((size_t)job->stages, sizeof *m.stage);
+    m.buffer = calloc((size_t)job->stages + 1, sizeof *m.buffer);
+    Run r = {.job = job, .model = &m, .gate = PTHREAD_MUTEX_INITIALIZER};
+    r.barrier = calloc((size_t)threads, sizeof *r.barrier);
+    r.square = calloc((size_t)threads, sizeof *r.square);
+    pthread_t *thread = calloc((size_t)threads, sizeof *thread);
+    Worker *worker = calloc((size_t)threads, sizeof *worker);
+    int status = NO_MEMORY;
+    if (m.stage && m.buffer && r.barrier && r.square && thread && worker) {
+        lay_out(&m, job->layers, job->block, !job->logits);
+        status = threads * m.workspace > job->floats ? NO_SPACE : run_threads(&r, threads, thread, worker);
+        job->floats = threads * m.workspace;
+    }
+    free(worker), free(thread), free(r.square), free(r.barrier), free(m.buffer), free(m.stage);
+    return status;
+}
