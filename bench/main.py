@@ -22,7 +22,7 @@ import startup
 from bare import bare
 from ours import THREADS, ours
 from timing import Side, log, rate, table
-from work import DATA, Work
+from work import Work
 
 HERE = Path(__file__).parent
 MODELS = ("logistic", "mlp", "lenet5", "cnn", "vgg9")
@@ -104,7 +104,7 @@ def line(made: list[dict[str, Any]], with_jax: bool) -> str:
 def arguments() -> argparse.Namespace:
     """What was asked for."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--models", nargs="*", choices=list(DATA), default=list(MODELS))
+    options.add_argument("--models", nargs="*", choices=MODELS, default=MODELS)
     options.add_argument("--algorithms", nargs="*", default=["sequential", "parallel"])
     options.add_argument("--lanes", type=int, nargs="*", default=[1, 24])
     options.add_argument("--seconds", type=float, default=0.5, help="of each timing, and at least one round")

@@ -9,7 +9,9 @@ import torch
 
 from baton import memory
 from baton.api import run
+from baton.engine import Program
 from baton.errors import BadInput
+from baton.rounds import Simulation
 from baton.setting import Setting
 from baton.store import Store, Work
 from baton.sweep import Plan, plan, sweep
@@ -93,7 +95,7 @@ def test_stopped_and_gone_on_with_gives_the_same_bytes(tmp_path: Path, stop: int
 
 def test_chunks_stay_as_laid_when_memory_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = grid()
-    each = max(memory.per_lane(settings[:6]), memory.per_lane(settings[6:]))
+    each = max(memory.measured(settings[0], CPU), memory.measured(settings[6], CPU))
     monkeypatch.setattr(memory, "free", lambda _device: 2 * each)
     finish(settings, tmp_path, stop_after=3)
     (folder,) = (tmp_path / ".work").iterdir()
@@ -145,7 +147,7 @@ def planned(settings: list[Setting], memory: int | None) -> Plan:
 
 def test_chunks_fit_the_memory() -> None:
     settings = grid()[:6]
-    each = memory.per_lane(settings)
+    each = memory.measured(settings[0], CPU)
     for fits in (1, 2, 3, 5, 6, 100):
         chunks = planned(settings, fits * each).chunks
         assert max(len(chunk) for chunk in chunks) <= fits
@@ -156,8 +158,38 @@ def test_chunks_fit_the_memory() -> None:
 
 
 def test_parallel_needs_memory_for_its_participants() -> None:
-    sequential, parallel = grid()[:6], grid()[6:]
-    assert memory.per_lane(parallel) > 1.5 * memory.per_lane(sequential)
+    sequential, parallel = (
+        Setting(model="mlp:hidden=200", participants=10, algorithm=name) for name in ("sequential", "parallel")
+    )
+    assert memory.measured(parallel, CPU) > 1.5 * memory.measured(sequential, CPU)
+
+
+@pytest.mark.parametrize("algorithm", ["sequential", "parallel"])
+@pytest.mark.parametrize("model", ["mlp", "user_modules:embedded"])
+def test_memory_is_what_a_round_of_many_lanes_takes_for_each(model: str, algorithm: str) -> None:
+    common = {**BASE, "model": model, "algorithm": algorithm, "participants": 6, "local_steps": 7, "clients": 20}
+    lanes = [Setting(**common, seed=seed) for seed in range(40)]
+    each = memory.measured(lanes[0], CPU)
+    program = Program(lanes, CPU)
+    state = program.algorithm.init(program.net.init(program.seeds))
+    order = program.order(0)
+    with memory.Allocated() as found:
+        program.algorithm.round(state, order, Simulation(program, 0, order, program.draw(0, order)))
+    taken = found.peak + 2 * sum(leaf.nbytes for leaf in state.values())
+    assert 0.8 * taken <= each * len(lanes) <= 3 * taken
+
+
+def test_what_is_freed_is_no_longer_counted() -> None:
+    with memory.Allocated() as found:
+        a = torch.zeros(1000)
+        b = a[10:]  # a view: nothing new
+        assert found.now == 4000
+        del a
+        assert found.now == 4000
+        del b
+        assert found.now == 0
+        torch.zeros(10) + torch.zeros(10)
+    assert found.peak == 4000
 
 
 def test_what_cannot_work_is_said_before_anything_trains(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
 from baton.algorithms import Algorithm
-from baton.datasets import Dataset, digits
+from baton.datasets import Dataset, base, digits
+from baton.datasets.images import Normaliser, crop_and_flip
 
 
 def tiny(shape: tuple[int, ...], classes: int, *, width: int = 8) -> nn.Module:
@@ -163,3 +164,15 @@ def stored_digits(clients: int) -> Dataset:
         return ((stored.float() / 16 - 0.3053) / 0.3761).to(dtype)
 
     return ready._replace(x=byte(ready.x), test_x=byte(ready.test_x), prepare=prepare)
+
+
+def photos(clients: int, *, channels: int = 3, side: int = 32, augment: bool = False) -> Dataset:  # noqa: ARG001
+    """Images of noise around one mean a class, stored as bytes, normalised like the image data sets."""
+    draw = np.random.default_rng(2)
+    label = np.arange(240) % 10
+    centre = draw.integers(40, 215, (10, channels, side, side))
+    x = np.clip(centre[label] + draw.normal(0, 40, (240, channels, side, side)), 0, 255).astype(np.uint8)
+    data, y = torch.from_numpy(x), torch.from_numpy(label)
+    ready = Normaliser((0.5, 0.45, 0.4)[:channels], (0.25, 0.3, 0.2)[:channels])
+    crop = crop_and_flip if augment else None
+    return Dataset(data, y, data[:50], y[:50], 10, base.cross_entropy, augment=crop, prepare=ready)

@@ -1,15 +1,21 @@
 """How many lanes fit the memory given."""
 
 import re
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from baton import algorithms, clients, datasets
 from baton.errors import BadInput
-from baton.program import net_of
+from baton.program import Program, net_of
+from baton.rounds import Simulation
 from baton.setting import Setting
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -43,8 +49,14 @@ def free(device: torch.device) -> int:
         return 4 << 30
 
 
-def per_lane(lanes: Sequence[Setting]) -> int:
-    """Bytes a lane of this program needs while it trains: counted from the model's layers and the leg's tensors."""
+def per_lane(lanes: Sequence[Setting], budget: int, device: torch.device) -> int:
+    """Bytes a lane of this program needs while it trains: measured where it comes near the budget, else counted."""
+    counted = _counted(lanes)
+    return counted if 4 * counted * len(lanes) < budget else measured(lanes[0], device)
+
+
+def _counted(lanes: Sequence[Setting]) -> int:
+    """From the model's layers and the leg's tensors."""
     setting = lanes[0]
     data = datasets.load(setting.dataset, setting.clients)
     net = net_of(setting, data, torch.device("cpu"))
@@ -57,7 +69,61 @@ def per_lane(lanes: Sequence[Setting]) -> int:
     step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()
     draws = 8 * 8 * (drawn + min(largest, 16 * drawn + 640))
     item: int = net.dtype.itemsize
-    return (step * copies + 3 * net.size()) * item + draws * copies
+    return (step * copies + 3 * net.size()) * item + draws * setting.participants
+
+
+def measured(setting: Setting, device: torch.device) -> int:
+    """From short rounds of one lane: one leg and one step, twice the steps, twice the legs; the rest is proportion."""
+    legs, steps = setting.participants, setting.local_steps
+    one = _peak(setting, 1, 1, device)
+    a_step = _peak(setting, 1, 2, device) - one if steps > 1 else 0
+    a_leg = _peak(setting, 2, 1, device) - one if legs > 1 else 0
+    return one + (steps - 1) * a_step * legs + (legs - 1) * a_leg
+
+
+def _peak(setting: Setting, legs: int, steps: int, device: torch.device) -> int:
+    """Bytes a round allocates at its peak, with the states before and after it."""
+    small = {"participants": legs, "local_steps": steps}
+    program = Program([Setting(**{**setting.model_dump(), **small})], device)
+    state = program.algorithm.init(program.net.init(program.seeds))
+    order = program.order(0)
+    with Allocated() as found:
+        drawn = program.draw(0, order)
+        program.algorithm.round(state, order, Simulation(program, 0, order, drawn))
+    return int(found.peak) + 2 * sum(leaf.nbytes for leaf in state.values())
+
+
+class Allocated(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the bytes of tensors that operations inside it make, while they live."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now = self.peak = 0
+        self.known: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Every operation passes here."""
+        before = {_place(x) for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
+        result = func(*args, **(kwargs or {}))
+        for made in tree_leaves(result):
+            if isinstance(made, Tensor) and _place(made) not in before | self.known:
+                self._add(made.untyped_storage())
+        return result
+
+    def _add(self, storage: torch.UntypedStorage) -> None:
+        place, size = storage._cdata, storage.nbytes()
+        self.known.add(place)
+        self.now += size
+        self.peak = max(self.peak, self.now)
+        weakref.finalize(storage, self._gone, place, size)
+
+    def _gone(self, place: int, size: int) -> None:
+        self.known.discard(place)
+        self.now -= size
+
+
+def _place(x: Tensor) -> int:
+    return int(x.untyped_storage()._cdata)
 
 
 def lanes_that_fit(each: int, memory: int) -> int:

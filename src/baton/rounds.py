@@ -72,7 +72,8 @@ def ahead(program: Program) -> Round:
     """Orders and minibatches of some rounds at once: those of one lane's round are too small to be worth a call."""
     setting = program.setting
     legs = len(program.seeds) * setting.participants  # of one round
-    samples = setting.local_steps * min(setting.batch_size, program.clients.largest)  # of one leg
+    size = setting.batch_size if setting.sampling == "replacement" else min(setting.batch_size, program.clients.largest)
+    samples = setting.local_steps * size  # of one leg
     many = max(1, min(LEGS, DRAWS // max(1, samples)) // legs)
     known: dict[int, tuple[Tensor, Batches]] = {}
 

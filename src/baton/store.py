@@ -134,7 +134,7 @@ class Laid(NamedTuple):
 
     chunks: list[list[str]]  # run ids
     memory: int  # bytes they were cut to fit
-    beside: int  # how many train side by side
+    share: list[float]  # of the device, one entry a chunk
     precision: str
 
 

@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     programs: int
     memory: int
     per_lane: list[int]  # bytes, one entry a program
-    beside: int  # chunks that train side by side
+    share: list[float]  # of the device, one entry a chunk: small ones train side by side
 
 
 def plan(settings: Sequence[Setting], store: Store, device: torch.device, memory: int | None) -> Plan:
@@ -60,26 +60,26 @@ def plan(settings: Sequence[Setting], store: Store, device: torch.device, memory
     programs: dict[str, list[Setting]] = {}
     for setting in todo:
         programs.setdefault(setting.shape_key, []).append(setting)
-    chunks, sizes = [], []
+    chunks: list[list[Setting]] = []
+    sizes: list[int] = []
+    needs: list[float] = []  # of the memory, one entry a chunk
     for lanes in programs.values():
-        sizes.append(mem.per_lane(lanes))
+        sizes.append(mem.per_lane(lanes, budget, device))
         count = -(-len(lanes) // mem.lanes_that_fit(sizes[-1], budget))
         chunks += [lanes[len(lanes) * i // count : len(lanes) * (i + 1) // count] for i in range(count)]
-    beside = min(len(chunks), max(1, _room(device) // max(map(_width, chunks)))) if chunks else 1
-    needs = sorted((len(chunk) * mem.per_lane(chunk) for chunk in chunks), reverse=True) if beside > 1 else []
-    if sum(needs[:beside]) > budget:
-        beside = 1
-    return Plan(chunks, len(settings) - len(todo), len(programs), budget, sizes, beside)
+        needs += [sizes[-1] * len(chunk) / budget for chunk in chunks[len(needs) :]]
+    share = [min(1.0, max(_width(chunk, device), need)) for chunk, need in zip(chunks, needs, strict=True)]
+    if sum(s < 1 for s in share) < 2:
+        share = [1.0] * len(chunks)  # the only small one may have it all
+    order = sorted(range(len(chunks)), key=lambda i: -share[i])  # the small ones last, together
+    laid, parts = [chunks[i] for i in order], [share[i] for i in order]
+    return Plan(laid, len(settings) - len(todo), len(programs), budget, sizes, parts)
 
 
-def _width(chunk: list[Setting]) -> int:
-    """Legs that a chunk trains at once."""
-    return len(chunk) * (chunk[0].participants if algorithms.build(chunk[0].algorithm).parallel else 1)
-
-
-def _room(device: torch.device) -> int:
-    """Legs at once that fill the device."""
-    return cores() if device.type == "cpu" else 48
+def _width(chunk: list[Setting], device: torch.device) -> float:
+    """The part of the device that a chunk's legs at once keep busy: a core each; a GPU takes some fifty."""
+    legs = len(chunk) * (chunk[0].participants if algorithms.build(chunk[0].algorithm).parallel else 1)
+    return legs / (cores() if device.type == "cpu" else 48)
 
 
 def sweep(
@@ -104,8 +104,8 @@ def sweep(
         laid = work.plan()
         if laid is None:
             fresh = plan(settings, store, device, memory)
-            chunks, taken = _adopt([[s.run_id for s in chunk] for chunk in fresh.chunks], store, work, precision)
-            laid = Laid(chunks, fresh.memory, fresh.beside, precision)
+            chunks = [[s.run_id for s in chunk] for chunk in fresh.chunks]
+            laid, taken = _adopt(Laid(chunks, fresh.memory, fresh.share, precision), store, work)
             work.write_plan(laid)
             for other, number in taken:  # only now: a crash before this leaves them where they were
                 other.drop(number)
@@ -115,12 +115,13 @@ def sweep(
             for number, lanes in enumerate(todo)
             if work.in_flight(number) or not all(store.complete(s.run_id) for s in lanes)
         ]
-        how = How(device, precision, max(1, cores() // laid.beside), laid.beside > 1)
-        jobs = [partial(_train, todo[number], number, work, store, how, checkpoint) for number in left]
+        beside = sum(sorted(laid.share)[:2]) <= 1 and len(todo) > 1
+        hows = [How(device, precision, max(1, int(cores() * share)), beside) for share in laid.share]
+        jobs = [partial(_train, todo[number], number, work, store, hows[number], checkpoint) for number in left]
         steps = [lanes[0].steps * len(lanes) for lanes in todo]
         done = [0 if number in left else steps[number] for number in range(len(todo))]
         cut = _cut([len(lanes) for lanes in todo], laid)
-        with closing(together(jobs, laid.beside)) as running:
+        with closing(together(jobs, [laid.share[number] for number in left])) as running:
             for job, at in running:
                 number = left[job]
                 lanes = todo[number]
@@ -136,8 +137,7 @@ def _cut(sizes: list[int], laid: Laid) -> str:
     lanes = f"{sum(sizes):,} lane{'s' if sum(sizes) > 1 else ''}"
     if len(sizes) == 1:
         return f"{lanes} at once, in at most {mem.readable(laid.memory)}"
-    beside = f", {laid.beside} side by side" if laid.beside > 1 else ""
-    return f"{lanes} in {len(sizes)} chunks of at most {max(sizes):,}{beside}, to fit {mem.readable(laid.memory)}"
+    return f"{lanes} in {len(sizes)} chunks of at most {max(sizes):,}, to fit {mem.readable(laid.memory)}"
 
 
 def _train(
@@ -176,15 +176,13 @@ def _rounds(
     work.drop(number)
 
 
-def _adopt(
-    laid: list[list[str]], store: Store, work: Work, precision: str
-) -> tuple[list[list[str]], list[tuple[Work, int]]]:
+def _adopt(laid: Laid, store: Store, work: Work) -> tuple[Laid, list[tuple[Work, int]]]:
     """Chunks that another call left in flight are gone on with, as they are, where this call wants all their runs.
 
     Their checkpoints are copied to the front of this call's; also says where they came from.
     """
-    wanted = {run for chunk in laid for run in chunk}
-    taken: list[list[str]] = []
+    wanted = {run for chunk in laid.chunks for run in chunk}
+    taken: list[tuple[list[str], float]] = []
     origins: list[tuple[Work, int]] = []
     work.clear()  # what a crash between copying and planning may have left
     for folder in sorted(path.parent for path in (store.root / ".work").glob("*/plan.json")):
@@ -192,16 +190,20 @@ def _adopt(
         try:
             with other.lock():
                 found = other.plan()
-                for number, chunk in enumerate(found.chunks if found and found.precision == precision else []):
+                if found is None or found.precision != laid.precision:
+                    continue
+                for number, chunk in enumerate(found.chunks):
                     if other.in_flight(number) and wanted.issuperset(chunk):
                         work.save(len(taken), other.load(number, torch.device("cpu")))
                         origins.append((other, number))
-                        taken.append(chunk)
+                        taken.append((chunk, found.share[number]))
                         wanted.difference_update(chunk)
         except BadInput:
             continue  # its own process is at work on it
-    rest = [[run for run in chunk if run in wanted] for chunk in laid]
-    return taken + [chunk for chunk in rest if chunk], origins
+    for chunk, share in zip(laid.chunks, laid.share, strict=True):
+        taken.append(([run for run in chunk if run in wanted], share))
+    kept = [(chunk, share) for chunk, share in taken if chunk]
+    return laid._replace(chunks=[chunk for chunk, _ in kept], share=[share for _, share in kept]), origins
 
 
 def _entry(lanes: list[Setting], how: How, seconds: float) -> dict[str, object]:

@@ -8,55 +8,60 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+class _End:
+    """The last thing a job puts into the queue."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
 def together(
-    jobs: Sequence[Callable[[], Generator[T, None, None]]], count: int
+    jobs: Sequence[Callable[[], Generator[T, None, None]]], share: Sequence[float]
 ) -> Generator[tuple[int, T], None, None]:
-    """(job, what it yields) of all jobs, at most `count` of them at a time, begun in their order.
+    """(job, what it yields) of all jobs, begun in their order, as many at a time as their shares add up to 1.
 
     When this is closed, or a job fails, the others are closed where they stand before this ends.
     """
-    if count <= 1 or len(jobs) <= 1:
+    if sum(sorted(share)[:2]) > 1 or len(jobs) == 1:  # no two fit
         for number, job in enumerate(jobs):
             for item in job():
                 yield number, item
         return
-    found: queue.Queue[tuple[int, T] | BaseException | None] = queue.Queue(maxsize=count)
-    waiting, stop = list(enumerate(jobs))[::-1], threading.Event()
+    found: queue.Queue[tuple[int, T | _End]] = queue.Queue(maxsize=len(jobs))
+    stop = threading.Event()
 
-    def work() -> None:
+    def work(number: int) -> None:
+        end: BaseException | None = None
         try:
-            while waiting and not stop.is_set():
-                number, job = waiting.pop()
-                running = job()
-                try:
-                    for item in running:
-                        found.put((number, item))
-                        if stop.is_set():
-                            return
-                finally:
-                    running.close()
+            running = jobs[number]()
+            try:
+                for item in running:
+                    found.put((number, item))
+                    if stop.is_set():
+                        break
+            finally:
+                running.close()
         except BaseException as error:
-            found.put(error)
-        finally:
-            found.put(None)
+            end = error
+        found.put((number, _End(end)))
 
-    threads = [threading.Thread(target=work) for _ in range(min(count, len(jobs)))]
-    for thread in threads:
-        thread.start()
-    left = len(threads)
+    waiting, running = list(range(len(jobs)))[::-1], dict[int, threading.Thread]()
     try:
-        while left:
-            got = found.get()
-            if got is None:
-                left -= 1
-            elif isinstance(got, BaseException):
-                raise got
+        while waiting or running:
+            while waiting and (not running or sum(share[i] for i in [*running, waiting[-1]]) <= 1 + 1e-9):
+                number = waiting.pop()
+                running[number] = threading.Thread(target=work, args=(number,))
+                running[number].start()
+            number, got = found.get()
+            if isinstance(got, _End):
+                running.pop(number).join()
+                if got.error:
+                    raise got.error
             else:
-                yield got
+                yield number, got
     finally:
         stop.set()
-        while any(thread.is_alive() for thread in threads):
-            try:  # nobody may stay stuck on a full queue
-                found.get(timeout=0.05)
-            except queue.Empty:
-                continue
+        while running:  # nobody may stay stuck on a full queue
+            number, got = found.get()
+            if isinstance(got, _End):
+                running.pop(number).join()

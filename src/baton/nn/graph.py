@@ -45,12 +45,15 @@ def layers(module: nn.Module, sample: Tensor) -> list[Layer] | None:
     shapes = _shapes(module, graph, sample)
     found: list[Layer] = []
     place: dict[fx.Node, int] = {}
-    named, used = dict(module.named_modules()), set()
+    named, used = dict(module.named_modules()), set[str]()
+    parameters = {name for name, _ in module.named_parameters()}  # a weight tied to another has no name of its own
     for node in graph.nodes:
         if node.op == "placeholder":
             place[node] = SAMPLES
         elif node.op == "output":
-            return found if node.args[0] in place and place[node.args[0]] == len(found) - 1 else None
+            trained = {name for layer in found for name in (layer.weight, layer.bias) if name}
+            last = node.args[0] in place and place[node.args[0]] == len(found) - 1
+            return found if last and trained == parameters else None
         else:
             target = named[node.target] if node.op == "call_module" else None
             inputs = [arg for arg in node.args if isinstance(arg, fx.Node)]

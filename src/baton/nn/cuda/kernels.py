@@ -23,14 +23,23 @@ def _up(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
+def _plain(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """As kernels address it; x itself where it is so already."""
+    return x.to(dtype).contiguous()
+
+
 class Kernels:
-    """One arena [L, P] holds the parameters of all lanes; a second one, in bf16, what the products read."""
+    """One arena [L, P] holds the parameters of all lanes; a second one, in bf16, what the products read.
+
+    Arguments may be strided, and of any type that holds their numbers, but for `into`, which is written to.
+    """
 
     def __init__(self, plan: Plan, precision: str) -> None:
         """precision: bf16, tf32 or fp32, of the products' operands; sums are fp32."""
         self.plan, self.precision, self.size = plan, precision, plan.size
         self.dtype = torch.bfloat16 if precision == "bf16" else torch.float32  # of what is stored between products
         self._uses = Counter(i for op in plan.ops for i in (op.source, op.residual) if i is not None and i != SAMPLES)
+        self._most = (2**31 - 1024) // max(prod(shape) for op in plan.ops for shape in (op.inside, op.outside))
         self._constants: dict[object, Tensor] = {}
         self._side: torch.cuda.Stream | None = None
 
@@ -76,7 +85,7 @@ class Kernels:
 
     def operands(self, flat: Tensor) -> Tensor:
         """The arena as the products read it."""
-        return flat.to(torch.bfloat16) if self.precision == "bf16" else flat
+        return _plain(flat, self.dtype)
 
     # --- samples
 
@@ -92,6 +101,8 @@ class Kernels:
         """places [L, b] of the stored bytes [N, C, H, W], normalised; key [L]: cropped and flipped by its draws."""
         c, h, w = self.plan.sample
         lanes, batch = places.shape
+        pool, places = pool.contiguous(), _plain(places, torch.int64)
+        key = None if key is None else _plain(key, torch.int64)
         shape = (c, h, w) if self.plan.flat else (h, w, c)
         out = torch.empty((lanes, batch, *shape), dtype=self.dtype, device=pool.device)
         block = min(1024, _up(h * w))
@@ -141,7 +152,10 @@ class Kernels:
 
     def logits(self, flat: Tensor, operands: Tensor, x: Tensor) -> Tensor:
         """[L, n, classes] without dropout; x [L, n, ...], or [1, n, ...] for all lanes."""
-        return self._forward(flat, operands, x, None, False)[0][-1].flatten(2)
+        flat, operands = _plain(flat, torch.float32), _plain(operands, self.dtype)
+        parts = [_plain(part, self.dtype) for part in torch.split(x, self._most, 1)]
+        found = [self._forward(flat, operands, part, None, False)[0][-1].flatten(2) for part in parts]
+        return found[0] if len(found) == 1 else torch.cat(found, 1)
 
     # --- backward
 
@@ -153,6 +167,10 @@ class Kernels:
         self, flat: Tensor, operands: Tensor, x: Tensor, y: Tensor, weight: Tensor, key: Tensor
     ) -> tuple[Tensor, Tensor]:
         """(gradient [L, P], sums of squares of its parts [L, slots])."""
+        if x.shape[1] > self._most:
+            raise ValueError(f"a batch of {x.shape[1]} is too large: offsets have 32 bits, which hold {self._most}")
+        flat, operands, x = _plain(flat, torch.float32), _plain(operands, self.dtype), _plain(x, self.dtype)
+        y, weight, key = _plain(y, torch.int64), _plain(weight, torch.float32), _plain(key, torch.int64)
         values, places = self._forward(flat, operands, x, key, True)
         backward = _Backward(self, flat, operands, x, key, values, places)
         with backward.beside():
@@ -187,6 +205,7 @@ class Kernels:
     ) -> tuple[Tensor, Tensor]:
         """(flat, operands) after one clipped step; squares: sums of squares of g's parts, where they are known."""
         lanes, size = flat.shape
+        flat, g, lr, clip, weight_decay = (_plain(x, torch.float32) for x in (flat, g, lr, clip, weight_decay))
         if squares is None:
             squares = torch.empty((lanes, -(-size // (4 * BLOCK))), device=flat.device)
             small.squares_of[(squares.shape[1], lanes)](g, squares, size, BLOCK=4 * BLOCK)
@@ -194,6 +213,10 @@ class Kernels:
         if into is None:
             new = torch.empty_like(flat)
             into = (new, torch.empty(flat.shape, dtype=torch.bfloat16, device=flat.device) if copy else new)
+        if not all(x.is_contiguous() and x.shape == flat.shape for x in into) or into[1].dtype != self.dtype:
+            raise ValueError("into: not what a step returns")
+        if not copy and into[0].data_ptr() != into[1].data_ptr():
+            raise ValueError("into: products read the arena itself, which must be given twice")
         slots = squares.shape[1]
         small.step[(-(-size // (2 * BLOCK)), lanes)](
             *(flat, g, squares, lr, clip, weight_decay, *into, size, slots),
@@ -375,6 +398,8 @@ class _Backward:
                     *(self.g, self.work, self.table, self.squares, self.g.shape[1], self.squares.shape[1]),
                     *(self.parts_slot,),
                     BLOCK=BLOCK,
+                    AT_ONCE=8,
+                    num_warps=8,
                 )
         if self.side is not None:
             torch.cuda.current_stream().wait_stream(self.side)

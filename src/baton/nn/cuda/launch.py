@@ -115,7 +115,8 @@ def to_input(
     (c, h, w), (o, ho, wo) = op.inside, op.outside
     s = op.stride
     rows = batch * -(-h // s) * -(-w // s)
-    tile = tile or tiles.to_input(rows, c, o, o * op.size**2, lanes * s * s, precision)
+    depth = o * op.size**2 // (s * s)
+    tile = tile or tiles.to_input(rows, c, o, depth, lanes * s * s, precision, target.unpool)
     if s > 1:
         tile = tile._replace(splits=1)
     work = torch.empty((tile.splits, lanes, rows, c), device=d.device) if tile.splits > 1 else target.out

@@ -121,18 +121,22 @@ def loss_gradient(
 
 
 @triton.jit
-def sum_parts(g, work, table, squares, size, slots, slot, BLOCK: tl.constexpr):
-    """Gradients that were split: the parts in their order. table [blocks, 5]: at, count, at in work, stride, splits."""
+def sum_parts(g, work, table, squares, size, slots, slot, BLOCK: tl.constexpr, AT_ONCE: tl.constexpr):
+    """Gradients that were split, AT_ONCE parts at a time. table [blocks, 5]: at, count, at in work, stride, splits."""
     lane = tl.program_id(1).to(tl.int64)
     row = table + tl.program_id(0) * 5
     i = tl.arange(0, BLOCK)
+    s = tl.arange(0, AT_ONCE)
     ok = i < tl.load(row + 1)
     stride = tl.load(row + 3)
     splits = tl.load(row + 4)
-    part = work + tl.load(row + 2) + lane * stride
+    parts = work + tl.load(row + 2) + lane * stride + i[None, :]
     total = tl.zeros((BLOCK,), tl.float32)
-    for split in range(splits):
-        total += tl.load(part + split * tl.num_programs(1) * stride + i, mask=ok, other=0.0)
+    for first in range(0, splits, AT_ONCE):
+        at = (first + s) * (tl.num_programs(1) * stride)
+        total += tl.sum(
+            tl.load(parts + at[:, None], mask=ok[None, :] & (first + s < splits)[:, None], other=0.0), axis=0
+        )
     tl.store(g + lane * size + tl.load(row) + i, total, mask=ok)
     tl.store(squares + lane * slots + slot + tl.program_id(0), tl.sum(total * total))
 

@@ -16,7 +16,7 @@ from baton.lanes import Params
 from baton.nn.graph import SAMPLES, Layer
 from baton.nn.native.build import library
 
-SPLIT = 8e6  # multiplications of a step from which on it pays to split a lane's batch between threads
+SPLIT = 5e7  # multiplications of a step from which on it pays to split a lane's batch between threads
 ALONE = 1e6  # and of a call below which starting a thread costs more than it gains
 BLOCK = 1 << 17  # numbers of the samples that are evaluated at once: what stays close to the core
 
@@ -75,7 +75,7 @@ class _Space:
     """Memory that the kernels work in, kept from call to call: fresh pages would cost as much as a step does."""
 
     def __init__(self, floats: int) -> None:
-        self._pages = mmap.mmap(-1, 4 * floats)
+        self._pages = mmap.mmap(-1, 4 * floats, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # private: not shared by a fork
         if hasattr(mmap, "MADV_HUGEPAGE"):  # Linux
             self._pages.madvise(mmap.MADV_HUGEPAGE)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
@@ -181,7 +181,7 @@ class Kernels:
         numbers = (prod(sizes[list(sizes)[s.weight]]) * s.oh * s.ow if s.weight >= 0 else 0 for s in stages)
         self._products = sum(numbers)  # of one sample's forward pass
         largest = sum(s.c * (s.h + 2 * s.padding) * (s.w + 2 * s.padding) for s in stages)
-        self._block = max(16, min(256, BLOCK // largest))
+        self._block = max(32, min(256, BLOCK // largest))
 
     def steps(
         self,

@@ -23,7 +23,7 @@ DIGEST = 32  # bytes of checksum after the library's own
 def library() -> ctypes.CDLL | None:
     """The library; None where BATON_NATIVE=0 turns it off or it cannot be compiled."""
     compiler = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
-    if os.environ.get("BATON_NATIVE") == "0" or compiler is None:
+    if os.environ.get("BATON_NATIVE") == "0" or os.name != "posix" or compiler is None:
         return None
     return _library(compiler, find.cache() / "native")
 

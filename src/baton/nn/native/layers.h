@@ -111,113 +111,110 @@ static void convolve_back(const Stage *s, const Buffer *in, const float *y, cons
         }
 }
 
-/* Convolutions by Winograd's transforms: for each of the n * n points one product over all squares of all samples.
- * Transformed weights are made and used PANEL columns at a time and never leave the second-level cache. */
+/* Convolutions by Winograd's transforms: for each of the n * n points one product over all squares of some samples.
+ * Transformed inputs and weights are made, used and dropped, a few samples and PANEL columns at a time: making them
+ * again for the backward pass costs less than fetching them from memory. */
 
 /* One product a point. */
 INLINE void each_point(const Winograd *f, Product p, i64 a_plane, i64 b_plane, i64 c_plane) {
     for (i64 i = 0; i < f->n * f->n; i++, p.a += a_plane, p.b += b_plane, p.c += c_plane) multiply(&p);
 }
 
-/* Samples whose products fit the block. */
-INLINE i64 at_once(const Stage *s, i64 count) {
-    return larger(1, smaller(count, (BLOCK / (s->fast->n * s->fast->n) - 32) / (s->tiles * PANEL))); /* 32: see plane */
-}
-
-/* Calls f for each square of a sample: `square` is its number, y and x its first output. */
+/* Each square of a sample: its number, and its first output. */
 #define SQUARES(s) \
     for (i64 square = 0, y = 0; y < (s)->yh; y += (s)->fast->m) \
         for (i64 x = 0; x < (s)->yw; x += (s)->fast->m, square++)
 
-static void fast_forward(const Model *m, const Stage *s, const Buffer *in, const Buffer *out, i64 count, float *w,
+/* Samples k to k + some of the input, transformed. */
+static void fast_points(const Model *m, const Stage *s, const Buffer *in, i64 k, i64 some, float *w) {
+    const i64 pitch = in->pitch;
+    for (i64 i = 0; i < some; i++)
+        SQUARES(s)
+            s->fast->inputs(w + in->value + (k + i) * in->size + (y * in->cols + x) * pitch, in->cols * pitch, pitch,
+                            w + m->points + (i * s->tiles + square) * pitch, s->fast->n * s->in_plane, s->in_plane,
+                            pitch);
+}
+
+static void fast_forward(const Model *m, const Stage *s, const Buffer *in, const Buffer *out, i64 k, i64 some, float *w,
                          const float *params, float *winner) {
     const Winograd *f = s->fast;
-    const i64 n = f->n, pitch = in->pitch, cols = s->cols, tap = pitch * cols;
-    float *points = w + s->points, *panel = w + m->panel, *block = w + m->block, *image = w + m->image;
-    for (i64 k = 0; k < count; k++)
-        SQUARES(s)
-            f->inputs(w + in->value + k * in->size + (y * in->cols + x) * pitch, in->cols * pitch, pitch,
-                      points + (k * s->tiles + square) * pitch, n * s->in_plane, s->in_plane, pitch);
+    const i64 n = f->n, pitch = in->pitch, cols = s->cols, tap = pitch * cols, rows = some * s->tiles;
+    float *panel = w + m->panel, *block = w + m->block, *image = w + m->image;
+    fast_points(m, s, in, k, some, w);
     for (i64 j = 0; j < cols; j += PANEL) {
-        const i64 width = smaller(PANEL, cols - j), panel_plane = plane(pitch * width);
-        for (i64 c = 0; c < pitch; c++)
-            f->filter(params + s->weight + c * cols + j, f->r * tap, tap, panel + c * width, n * panel_plane,
-                      panel_plane, width);
-        const i64 most = at_once(s, count);
-        for (i64 k = 0; k < count; k += most) {
-            const i64 some = smaller(most, count - k), rows = some * s->tiles, block_plane = plane(rows * width);
-            Product p = {.rows = rows, .columns = width, .k = in->c, .segments = 1};
-            p.a = points + k * s->tiles * pitch, p.a_row = pitch, p.a_step = 1, p.b = panel, p.b_step = width;
-            p.c = block, p.c_row = width;
-            each_point(f, p, s->in_plane, panel_plane, block_plane);
-            for (i64 i = 0; i < some; i++) {
-                SQUARES(s)
-                    f->outputs(block + (i * s->tiles + square) * width, n * block_plane, block_plane,
-                               image + (y * s->yw + x) * width, s->yw * width, width, width);
-                after_convolution(s, out, image, j, width, params, w + out->value + (k + i) * out->size,
-                                  winner ? winner + (k + i) * out->size : NULL);
-            }
+        const i64 width = smaller(PANEL, cols - j), panel_plane = plane(pitch * width), block_plane = plane(rows * width);
+        if (k == 0 || cols > PANEL) /* a single panel is still there from the samples before */
+            for (i64 c = 0; c < pitch; c++)
+                f->filter(params + s->weight + c * cols + j, f->r * tap, tap, panel + c * width, n * panel_plane,
+                          panel_plane, width);
+        Product p = {.rows = rows, .columns = width, .k = in->c, .segments = 1};
+        p.a = w + m->points, p.a_row = pitch, p.a_step = 1, p.b = panel, p.b_step = width, p.c = block, p.c_row = width;
+        each_point(f, p, s->in_plane, panel_plane, block_plane);
+        for (i64 i = 0; i < some; i++) {
+            SQUARES(s)
+                f->outputs(block + (i * s->tiles + square) * width, n * block_plane, block_plane,
+                           image + (y * s->yw + x) * width, s->yw * width, width, width);
+            after_convolution(s, out, image, j, width, params, w + out->value + (k + i) * out->size,
+                              winner ? winner + (k + i) * out->size : NULL);
         }
     }
 }
 
-static void fast_weights(const Model *m, const Stage *s, const Buffer *in, i64 count, float *w, float *grads) {
-    const Winograd *f = s->fast;
-    const i64 n = f->n, pitch = in->pitch, cols = s->cols, tap = pitch * cols;
-    for (i64 j = 0; j < cols; j += PANEL) {
-        const i64 width = smaller(PANEL, cols - j), panel_plane = plane(pitch * width);
-        Product p = {.rows = pitch, .columns = width, .k = count * s->tiles, .segments = 1};
-        p.a = w + s->points, p.a_row = 1, p.a_step = pitch, p.b = w + m->slopes + j, p.b_step = cols;
-        p.c = w + m->panel, p.c_row = width;
-        each_point(f, p, s->in_plane, s->out_plane, panel_plane);
-        for (i64 c = 0; c < pitch; c++)
-            f->filter_back(w + m->panel + c * width, n * panel_plane, panel_plane, grads + s->weight + c * cols + j,
-                           f->r * tap, tap, width);
-    }
-}
-
-static void fast_back(const Model *m, const Stage *s, const Buffer *in, i64 count, float *w, const float *params) {
-    const Winograd *f = s->fast;
-    const i64 n = f->n, pitch = in->pitch, cols = s->cols, outs = s->l.oc;
-    float *panel = w + m->panel, *block = w + m->block, *turned = w + m->turned;
-    memset(w + in->slope, 0, (size_t)(count * in->size) * sizeof(float));
-    for (i64 j = 0; j < pitch; j += PANEL) {
-        const i64 width = smaller(PANEL, pitch - j), panel_plane = plane(outs * width), tap = outs * width;
-        for (i64 i = 0; i < f->r * f->r; i++)
-            transpose(params + s->weight + (i * pitch + j) * cols, cols, turned + i * tap, width, width, outs);
-        for (i64 c = 0; c < outs; c++)
-            f->filter(turned + c * width, f->r * tap, tap, panel + c * width, n * panel_plane, panel_plane, width);
-        const i64 most = at_once(s, count);
-        for (i64 k = 0; k < count; k += most) {
-            const i64 some = smaller(most, count - k), rows = some * s->tiles, block_plane = plane(rows * width);
-            Product p = {.rows = rows, .columns = width, .k = outs, .segments = 1};
-            p.a = w + m->slopes + k * s->tiles * cols, p.a_row = cols, p.a_step = 1, p.b = panel, p.b_step = width;
-            p.c = block, p.c_row = width;
-            each_point(f, p, s->out_plane, panel_plane, block_plane);
-            for (i64 i = 0; i < some; i++)
-                SQUARES(s)
-                    f->inputs_back(block + (i * s->tiles + square) * width, n * block_plane, block_plane,
-                                   w + in->slope + (k + i) * in->size + (y * in->cols + x) * pitch + j,
-                                   in->cols * pitch, pitch, width);
-        }
-    }
-}
-
-static void fast_backward(const Model *m, const Stage *s, const Buffer *in, const Buffer *out, i64 count, float *w,
-                          const float *params, float *grads) {
-    const Winograd *f = s->fast;
+/* The derivative by the output of samples k to k + some, transformed; and the bias' gradient. */
+static void fast_slopes(const Model *m, const Stage *s, const Buffer *out, i64 k, i64 some, float *w, float *grads) {
     float *image = w + m->image;
-    for (i64 k = 0; k < count; k++) {
-        const i64 at = k * out->size;
+    for (i64 i = 0; i < some; i++) {
+        const i64 at = (k + i) * out->size;
         before_convolution(s, out, w + out->value + at, w + out->slope + at, w + s->winner + at, image);
-        if (s->bias >= 0) column_sums(image, s->yh * s->yw, s->cols, grads + s->bias, k > 0);
+        if (s->bias >= 0) column_sums(image, s->yh * s->yw, s->cols, grads + s->bias, k + i > 0);
         SQUARES(s)
-            f->outputs_back(image + (y * s->yw + x) * s->cols, s->yw * s->cols, s->cols,
-                            w + m->slopes + (k * s->tiles + square) * s->cols, f->n * s->out_plane, s->out_plane,
-                            s->cols);
+            s->fast->outputs_back(image + (y * s->yw + x) * s->cols, s->yw * s->cols, s->cols,
+                                  w + m->slopes + (i * s->tiles + square) * s->cols, s->fast->n * s->out_plane,
+                                  s->out_plane, s->cols);
     }
-    fast_weights(m, s, in, count, w, grads);
-    if (in->slope >= 0) fast_back(m, s, in, count, w, params);
+}
+
+static void fast_weights(const Model *m, const Stage *s, const Buffer *in, i64 k, i64 some, i64 count, float *w,
+                         float *grads) {
+    const Winograd *f = s->fast;
+    const i64 n = f->n, pitch = in->pitch, cols = s->cols, tap = pitch * cols;
+    const int one = cols <= PANEL; /* panel: transformed back after the last samples; else after each block of them */
+    Square *back = one || k == 0 ? f->filter_back : f->filter_add;
+    for (i64 j = 0; j < cols; j += PANEL) {
+        const i64 width = smaller(PANEL, cols - j), panel_plane = plane(pitch * width);
+        Product p = {.rows = pitch, .columns = width, .k = some * s->tiles, .segments = 1};
+        p.a = w + m->points, p.a_row = 1, p.a_step = pitch, p.b = w + m->slopes + j, p.b_step = cols;
+        p.c = w + m->panel, p.c_row = width, p.add = one && k > 0;
+        each_point(f, p, s->in_plane, s->out_plane, panel_plane);
+        for (i64 c = 0; c < pitch && (!one || k + some == count); c++)
+            back(w + m->panel + c * width, n * panel_plane, panel_plane, grads + s->weight + c * cols + j, f->r * tap,
+                 tap, width);
+    }
+}
+
+static void fast_back(const Model *m, const Stage *s, const Buffer *in, i64 k, i64 some, float *w, const float *params) {
+    const Winograd *f = s->fast;
+    const i64 n = f->n, pitch = in->pitch, cols = s->cols, outs = s->l.oc, rows = some * s->tiles;
+    float *panel = w + m->panel_back, *block = w + m->block, *turned = w + m->turned;
+    memset(w + in->slope + k * in->size, 0, (size_t)(some * in->size) * sizeof(float));
+    for (i64 j = 0; j < pitch; j += PANEL) {
+        const i64 width = smaller(PANEL, pitch - j), tap = outs * width;
+        const i64 panel_plane = plane(outs * width), block_plane = plane(rows * width);
+        if (k == 0 || pitch > PANEL) {
+            for (i64 i = 0; i < f->r * f->r; i++)
+                transpose(params + s->weight + (i * pitch + j) * cols, cols, turned + i * tap, width, width, outs);
+            for (i64 c = 0; c < outs; c++)
+                f->filter(turned + c * width, f->r * tap, tap, panel + c * width, n * panel_plane, panel_plane, width);
+        }
+        Product p = {.rows = rows, .columns = width, .k = outs, .segments = 1};
+        p.a = w + m->slopes, p.a_row = cols, p.a_step = 1, p.b = panel, p.b_step = width, p.c = block, p.c_row = width;
+        each_point(f, p, s->out_plane, panel_plane, block_plane);
+        for (i64 i = 0; i < some; i++)
+            SQUARES(s)
+                f->inputs_back(block + (i * s->tiles + square) * width, n * block_plane, block_plane,
+                               w + in->slope + (k + i) * in->size + (y * in->cols + x) * pitch + j, in->cols * pitch,
+                               pitch, width);
+    }
 }
 
 static void linear(const Stage *s, const Buffer *in, i64 count, const float *x, const float *params, float *y) {
@@ -283,7 +280,8 @@ static void forward(const Model *m, float *w, const float *params, i64 first, i6
         const float *from = w + in->value;
         float *to = w + out->value, *winner = m->grads >= 0 ? w + s->winner : NULL;
         if (s->fast) {
-            fast_forward(m, s, in, out, count, w, params, winner);
+            for (i64 n = 0; n < count; n += s->some)
+                fast_forward(m, s, in, out, n, smaller(s->some, count - n), w, params, winner);
         } else if (s->l.kind == CONV) {
             for (i64 n = 0; n < count; n++) {
                 convolve(s, in, from + n * in->size, params, w + m->image);
@@ -321,7 +319,13 @@ static void backward(const Model *m, float *w, const float *params, const float 
         const float *value = w + in->value, *from = w + out->slope, *back = flipped + s->flipped;
         float *to = in->slope >= 0 ? w + in->slope : NULL;
         if (s->fast) {
-            fast_backward(m, s, in, out, count, w, params, grads);
+            for (i64 n = 0; n < count; n += s->some) {
+                const i64 some = smaller(s->some, count - n);
+                fast_points(m, s, in, n, some, w);
+                fast_slopes(m, s, out, n, some, w, grads);
+                fast_weights(m, s, in, n, some, count, w, grads);
+                if (to) fast_back(m, s, in, n, some, w, params);
+            }
         } else if (s->l.kind == CONV) {
             for (i64 n = 0; n < count; n++) {
                 float *y = w + m->image;

@@ -36,9 +36,8 @@ typedef struct {
     i64 mask;           /* dropout: place of 0 or scale */
     i64 yh, yw;         /* a convolution's output in scratch: oh and ow, or as many whole squares as cover them */
     const Winograd *fast; /* NULL: direct */
-    i64 tiles;          /* of a sample */
-    i64 points;         /* place of its transformed input; */
-    i64 in_plane, out_plane; /* floats from point to point in that, and in the transformed derivative */
+    i64 tiles, some;      /* squares of a sample, and samples to transform at once */
+    i64 in_plane, out_plane; /* floats from point to point of the transformed input, and of the derivative */
 } Stage;
 
 typedef struct {
@@ -48,17 +47,17 @@ typedef struct {
     i64 parameters;     /* floats */
     i64 params, grads;  /* places in the workspace */
     i64 image;          /* scratch: one convolution's output for one sample, or the derivative by it */
-    i64 slopes;         /* scratch: the transform of that derivative, all samples */
-    i64 panel, turned;  /* scratch: PANEL columns of transformed weights, and of transposed ones */
-    i64 block;          /* scratch: BLOCK floats of products, or the least that one sample takes */
+    i64 points, slopes; /* scratch: some samples' input and the derivative by their output, transformed */
+    i64 block;          /* scratch: products of these */
+    i64 panel, panel_back, turned; /* scratch: PANEL columns of transformed weights, and of transposed ones */
     i64 labels;         /* of the samples, as i64 */
     i64 zeros;          /* floats from the workspace's start that must be zero at first: borders and padding */
     i64 workspace;      /* floats */
 } Model;
 
 enum {
-    PANEL = 32,        /* columns of transformed weights at a time, and */
-    BLOCK = 64 * 1024, /* floats of transformed outputs: together they stay in the second-level cache */
+    PANEL = 32, /* columns of transformed weights at a time */
+    TILES = 48, /* squares at a time, at least: so that transforming the weights is little beside them */
 };
 
 static i64 place(i64 *next, i64 size) {
@@ -121,7 +120,7 @@ static void lay_out_weights(Model *m, const Layer *layers, i64 *next) {
 
 /* The workspace of a thread that takes `batch` samples at once. learning: with what the backward pass needs. */
 static void lay_out(Model *m, const Layer *layers, i64 batch, int learning) {
-    i64 next = 0, image = 0, points = 0, slopes = 0, panel = 0, turned = 0, block = BLOCK;
+    i64 next = 0, image = 0, points = 0, slopes = 0, panel = 0, turned = 0, block = 0;
     m->classes = layers[m->stages - 1].oc;
     lay_out_buffers(m, layers, batch, &next);
     lay_out_weights(m, layers, &next);
@@ -136,15 +135,14 @@ static void lay_out(Model *m, const Layer *layers, i64 batch, int learning) {
         if (f) {
             const i64 h = squares(f, s->l.oh), w = squares(f, s->l.ow), n2 = f->n * f->n;
             s->tiles = h * w, s->yh = h * f->m, s->yw = w * f->m;
-            s->in_plane = plane(batch * s->tiles * in->pitch), s->out_plane = plane(batch * s->tiles * s->cols);
-            if (learning)
-                s->points = place(&next, n2 * s->in_plane);
-            else
-                points = larger(points, n2 * s->in_plane);
-            slopes = larger(slopes, n2 * s->out_plane);
+            const i64 blocks = larger(1, batch * s->tiles / TILES);
+            s->some = (batch + blocks - 1) / blocks;
+            const i64 tiles = s->some * s->tiles;
+            s->in_plane = plane(tiles * in->pitch), s->out_plane = plane(tiles * s->cols);
+            points = larger(points, n2 * s->in_plane), slopes = larger(slopes, n2 * s->out_plane);
+            block = larger(block, n2 * plane(tiles * PANEL));
             panel = larger(panel, n2 * plane(larger(in->pitch, s->cols) * PANEL));
             turned = larger(turned, f->r * f->r * s->cols * PANEL);
-            block = larger(block, n2 * plane(s->tiles * PANEL));
         } else {
             s->yh = s->l.oh, s->yw = s->l.ow;
             if (has_weights(&s->l) && learning && i > 0) s->flipped = place(&next, s->rows * s->cols);
@@ -156,12 +154,14 @@ static void lay_out(Model *m, const Layer *layers, i64 batch, int learning) {
     Buffer *last = &m->buffer[m->stages];
     last->slope = learning ? place(&next, batch * last->size) : -1;
     m->image = place(&next, image);
-    m->slopes = learning ? place(&next, slopes) : -1;
-    m->panel = place(&next, panel);
-    m->turned = place(&next, turned);
+    m->points = place(&next, points);
     m->block = place(&next, block);
-    if (!learning) /* nothing is kept for a backward pass: the stages share one place */
-        for (i64 i = 0, shared = place(&next, points); i < m->stages; i++) m->stage[i].points = shared;
+    m->panel = place(&next, panel);
+    if (learning) {
+        m->slopes = place(&next, slopes);
+        m->panel_back = place(&next, panel);
+        m->turned = place(&next, turned);
+    }
     m->labels = place(&next, 2 * batch);
     m->workspace = next;
 }
@@ -183,8 +183,10 @@ static void pack(const Model *m, float *const *leaves, const i64 *sizes, i64 lan
         if (places == 1)
             transpose(from, l->c, to + s->weight, s->cols, l->oc, l->c);
         else
-            for (i64 c = 0; c < l->c; c++)
-                transpose(from + c * places, l->c * places, to + s->weight + c * s->cols, pitch * s->cols, l->oc, places);
+            for (i64 o = 0; o < l->oc; o += 32) /* some outputs at a time: reads and writes both stay on few lines */
+                for (i64 c = 0; c < l->c; c++)
+                    transpose(from + (o * l->c + c) * places, l->c * places, to + s->weight + c * s->cols + o,
+                              pitch * s->cols, smaller(32, l->oc - o), places);
         if (s->bias >= 0)
             memcpy(to + s->bias, leaves[l->bias] + lane * sizes[l->bias], (size_t)l->oc * sizeof(float));
     }
@@ -200,8 +202,10 @@ static void unpack(const Model *m, const float *from, float *const *leaves, cons
         if (places == 1)
             transpose(from + s->weight, s->cols, to, l->c, l->c, l->oc);
         else
-            for (i64 c = 0; c < l->c; c++)
-                transpose(from + s->weight + c * s->cols, pitch * s->cols, to + c * places, l->c * places, places, l->oc);
+            for (i64 o = 0; o < l->oc; o += 32)
+                for (i64 c = 0; c < l->c; c++)
+                    transpose(from + s->weight + c * s->cols + o, pitch * s->cols, to + (o * l->c + c) * places,
+                              l->c * places, places, smaller(32, l->oc - o));
         if (s->bias >= 0)
             memcpy(leaves[l->bias] + lane * sizes[l->bias], from + s->bias, (size_t)l->oc * sizeof(float));
     }

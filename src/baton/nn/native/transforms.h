@@ -118,7 +118,8 @@ typedef void Square(const float *from, i64 row, i64 step, float *to, i64 to_row,
 
 typedef struct {
     i64 m, r, n;
-    Square *inputs, *inputs_back, *outputs, *outputs_back, *filter, *filter_back; /* inputs_back adds: its squares overlap */
+    Square *inputs, *inputs_back, *outputs, *outputs_back, *filter, *filter_back, *filter_add;
+    /* inputs_back adds, because its squares overlap; filter_add is filter_back that adds. */
 } Winograd;
 
 SQUARE(inputs4_2d, inputs4, 4, 4, 0)
@@ -130,9 +131,10 @@ SQUARE(inputs6_back_2d, inputs6_back, 6, 6, 1)
     SQUARE(outputs##m##r##_back_2d, outputs##m##r##_back, m, n, 0) \
     SQUARE(filter##m##r##_2d, filter##m##r, r, n, 0) \
     SQUARE(filter##m##r##_back_2d, filter##m##r##_back, n, r, 0) \
+    SQUARE(filter##m##r##_add_2d, filter##m##r##_back, n, r, 1) \
     static const Winograd fast##m##r = { \
         m, r, n, inputs##n##_2d, inputs##n##_back_2d, outputs##m##r##_2d, outputs##m##r##_back_2d, filter##m##r##_2d, \
-        filter##m##r##_back_2d};
+        filter##m##r##_back_2d, filter##m##r##_add_2d};
 FAST(2, 3, 4)
 FAST(4, 3, 6)
 FAST(2, 5, 6)

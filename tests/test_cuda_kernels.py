@@ -1,0 +1,466 @@
+"""Kernels over lanes on a GPU against an independent reference: torch's autograd in float64, lane by lane.
+
+Each case runs in a process of its own: cases compile side by side, and Triton decides on import whether it compiles or
+interprets. Without a GPU a few small ones are interpreted, where Triton is installed.
+"""
+
+import copy
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import baton
+from baton import arithmetic, datasets, rng
+from baton.datasets.images import crop_and_flip
+from baton.lanes import Params
+from baton.models import MODELS
+from baton.nn import KeyedDropout, cuda, graph
+from baton.nn.swap import swap
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+PRECISIONS = ("fp32", "tf32", "bf16")
+
+# Of one leaf's gradient, relative, where all sums of the forward pass are exact: no ReLU, no pooling decides otherwise.
+EXACT = {"fp32": 1e-5, "tf32": 3e-3, "bf16": 3e-2}
+# The same with weights of any size: one unit that decides otherwise is worth 1e-3 of a leaf even in float32.
+ROUNDED = {"fp32": 1e-2, "tf32": 0.25, "bf16": 0.5}
+COSINE = {"fp32": 0.9999, "tf32": 0.9995, "bf16": 0.998}  # of the whole gradient with the reference's
+LOGITS = {"fp32": 1e-5, "tf32": 1e-2, "bf16": 2e-2}
+STORED = {"fp32": 1e-5, "tf32": 1e-5, "bf16": 0.04}  # a sample's largest error
+
+
+# --- nets
+
+
+class Shortcuts(nn.Module):
+    """Samples and results that are read twice, strides, no bias here and there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(8, 8, 3, 1, 1, bias=False), nn.Conv2d(8, 8, 1)
+        self.d, self.f = nn.Linear(8 * 4 * 3, 10), nn.Flatten()
+
+    def forward(self, x: Tensor) -> Tensor:
+        u = torch.relu(self.a(x))
+        v = torch.relu(self.b(u) + u)
+        return self.d(self.f(torch.relu(self.c(v) + v)))
+
+
+def odd() -> nn.Module:
+    return nn.Sequential(
+        *(nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 20, 5, 1, 2), nn.MaxPool2d(2), nn.ReLU()),
+        *(nn.Conv2d(20, 32, 4, 2, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+        *(nn.Dropout(0.5), nn.Linear(32, 10)),
+    )
+
+
+def dropped() -> nn.Module:
+    return nn.Sequential(
+        *(nn.Conv2d(2, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.5), nn.Flatten()),
+        *(nn.Linear(96, 12), nn.Dropout(0.5), nn.Linear(12, 100)),
+    )
+
+
+NETS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    **{name: (partial(MODELS[name], (3, 32, 32), 10), (3, 32, 32)) for name in ("resnet18", "vgg9")},
+    **{name: (partial(MODELS[name], (1, 28, 28), 10), (1, 28, 28)) for name in ("cnn", "lenet5", "mlp", "logistic")},
+    "small": (partial(MODELS["mlp"], (1, 3, 5), 4), (1, 3, 5)),
+    "odd": (odd, (3, 15, 13)),
+    "dropped": (dropped, (2, 9, 7)),
+    "shortcuts": (Shortcuts, (3, 8, 6)),
+}
+
+
+def keyed(module: nn.Module) -> nn.Module:
+    count = iter(range(9))
+    swap(module, lambda m: KeyedDropout(m.p, next(count)) if isinstance(m, nn.Dropout) else None)
+    return module.train()
+
+
+def sparse(module: nn.Module) -> None:
+    """Few weights of 1 and -1 an output: sums are small integers, the same at every precision. The last is full."""
+    layers = [m for m in module.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    few = 1 if len(layers) > 12 else 2
+    for layer in layers:
+        rows = torch.zeros(layer.weight.shape).flatten(1)
+        for _ in range(few):
+            rows.scatter_(1, torch.randint(rows.shape[1], (len(rows), 1)), torch.randint(2, (len(rows), 1)) * 2.0 - 1)
+        if layer is layers[-1]:
+            rows = torch.randint(-16, 17, rows.shape) / 64
+        layer.weight.data = rows.view(layer.weight.shape)
+        if layer.bias is not None:
+            layer.bias.data = torch.randint(-1, 2, layer.bias.shape).float()
+
+
+class Setup:
+    """Everything a step takes."""
+
+    def __init__(self, net: str, precision: str, exact: bool, lanes: int = 3, batch: int = 7) -> None:
+        torch.manual_seed(1)
+        build, self.shape = NETS[net]
+        self.net, self.precision, self.exact, self.lanes, self.batch = net, precision, exact, lanes, batch
+        self.modules = [keyed(build()) for _ in range(lanes)]
+        for module in self.modules:
+            if exact:
+                sparse(module)
+            else:
+                for p in module.parameters():
+                    p.data += 0.02 * torch.randn_like(p) * (p.dim() == 1)  # biases start at zero
+        self.module = self.modules[0]
+        self.kernels = compiled(self.module, self.shape, precision)
+        names = [name for name, _ in self.module.named_parameters()]
+        of = [dict(module.named_parameters()) for module in self.modules]
+        self.params = {name: torch.stack([p[name].detach() for p in of]).to(DEVICE) for name in names}
+        size = (lanes, batch, *self.shape)
+        x = torch.randint(-2, 3, size).float() if exact else torch.randn(size)
+        classes = next(reversed(self.params.values())).shape[1]
+        self.x = self.kernels.channels_last(x.to(DEVICE))
+        self.y = torch.randint(0, classes, (lanes, batch)).to(DEVICE)
+        weight = (torch.rand(lanes, batch) > 0.3).float()
+        weight[:, 0] = 1.0
+        weight[1:][-1:] = 0.0  # a client that holds nothing
+        self.weight = weight.to(DEVICE)
+        self.key = torch.randint(-(2**62), 2**62, (lanes,)).to(DEVICE)
+        self.lr = torch.linspace(0.05, 0.2, lanes).to(DEVICE)
+        self.clip = torch.tensor([0.01, 0.0, 1e9][:lanes]).to(DEVICE)
+        self.decay = torch.linspace(0.0, 0.1, lanes).to(DEVICE)
+        self.flat = self.kernels.flat(self.params)
+        self.operands = self.kernels.operands(self.flat)
+
+    def own(self) -> tuple[Tensor, Tensor]:
+        """Arenas to write over."""
+        flat = self.flat.clone()
+        return flat, self.kernels.operands(flat)
+
+    def gradient(self) -> Tensor:
+        return self.kernels.gradient(self.flat, self.operands, self.x, self.y, self.weight, self.key)
+
+    def step(self, into: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        flat, operands = into or (self.flat, self.operands)
+        given = (self.x, self.y, self.weight, self.key, self.lr, self.clip, self.decay)
+        return self.kernels.step(flat, operands, *given, into=into)
+
+    def reference(self, lane: int) -> tuple[Params, Tensor]:
+        """(gradient, logits without dropout) of one lane."""
+        module = copy.deepcopy(self.modules[lane]).double().to(DEVICE)
+        for m in module.modules():
+            if isinstance(m, KeyedDropout):
+                m.key, m.calls = self.key[lane], 0
+        x = self.x[lane].double()
+        x = x.view(self.batch, *self.shape) if self.kernels.plan.flat else x.permute(0, 3, 1, 2)
+        each = functional.cross_entropy(module(x), self.y[lane], reduction="none")
+        weight = self.weight[lane].double()
+        ((each * weight).sum() / weight.sum().clamp(min=1)).backward()
+        found = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+        with torch.no_grad():
+            return found, module.eval()(x)
+
+
+def compiled(module: nn.Module, shape: tuple[int, ...], precision: str) -> "cuda.Kernels":
+    layers = graph.layers(module, torch.zeros(1, *shape))
+    assert layers is not None
+    made = cuda.compile(layers, {name: tuple(p.shape) for name, p in module.named_parameters()}, shape, precision)
+    assert made is not None
+    return made
+
+
+# --- cases
+
+
+def of_net(net: str, precision: str) -> None:
+    """Gradients, then everything else that a step must keep to."""
+    lanes, batch = (3, 7) if DEVICE.type == "cuda" else (2, 3)
+    for exact in (True, False):
+        agrees(Setup(net, precision, exact, lanes, batch))
+    s = Setup(net, precision, False, lanes, batch)
+    steps(s)
+    strided(s)
+    own_leaves(s)
+    nan_stays_in_its_lane(s)
+    if DEVICE.type == "cuda":
+        replays(s)
+        agrees(Setup(net, precision, True, 1, 1))
+
+
+def relative(found: Tensor, wanted: Tensor) -> float:
+    return float((found.double() - wanted.double()).norm() / wanted.double().norm().clamp(min=1e-30))
+
+
+def agrees(s: Setup) -> None:
+    g = s.kernels.leaves(s.gradient())
+    shared = s.kernels.logits(s.flat, s.operands, s.x[:1])
+    own = s.kernels.logits(s.flat, s.operands, s.x)
+    assert torch.equal(shared[0], own[0])
+    most, where, product, mine, theirs = 0.0, "", 0.0, 0.0, 0.0
+    for lane in range(s.lanes):
+        wanted, logits = s.reference(lane)
+        assert relative(own[lane], logits) < LOGITS[s.precision], f"logits {relative(own[lane], logits):.1e}"
+        for name, leaf in wanted.items():
+            error = relative(g[name][lane], leaf)
+            most, where = max((most, where), (error, name))
+            product += float((g[name][lane].double() * leaf).sum())
+            mine, theirs = mine + float(g[name][lane].double().square().sum()), theirs + float(leaf.square().sum())
+    cosine = product / max(mine * theirs, 1e-60) ** 0.5
+    limit = EXACT[s.precision] if s.exact else ROUNDED[s.precision]
+    what = f"{s.net} {s.precision}, {'exact' if s.exact else 'any'} weights, {s.lanes} x {s.batch}"
+    print(f"{what}: worst leaf {most:.1e} ({where}), cosine {cosine:.6f}")
+    assert most < limit, f"{where}: {most:.1e}"
+    assert mine == theirs == 0.0 or cosine > COSINE[s.precision], f"cosine {cosine}"
+
+
+def steps(s: Setup) -> None:
+    """Clipping, decay, the copy for the products; the same bits again."""
+    g = s.gradient()
+    assert torch.equal(g, s.gradient())
+    length = g.double().norm(dim=1)
+    scale = torch.where(s.clip > 0, (s.clip / (length + 1e-6)).clamp(max=1), 1.0)
+    change = s.lr.double()[:, None] * (g * scale[:, None] + s.decay.double()[:, None] * s.flat)
+    new, operands = s.step()
+    limit = 1e-6 * float(s.flat.norm() / change.norm().clamp(min=1e-30)) + 1e-5
+    assert relative(s.flat.double() - new, change) < limit
+    assert torch.equal(operands, new.bfloat16() if s.precision == "bf16" else new)
+    apart = s.kernels.sgd(s.flat, g, s.lr, s.clip, s.decay)
+    assert relative(apart[0] - s.flat, new - s.flat) < limit
+    copied = s.kernels.flat({name: leaf.clone() for name, leaf in s.kernels.leaves(new).items()})
+    assert torch.equal(copied, new), "padding must stay zero"
+    again = s.step(s.own())
+    assert torch.equal(again[0], new)
+    assert torch.equal(again[1], operands)
+
+
+def wide(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same numbers, neither next to each other nor of the kernels' type."""
+    return torch.stack([x.to(dtype), torch.full_like(x, 99, dtype=dtype)], -1)[..., 0]
+
+
+def strided(s: Setup) -> None:
+    new, operands = s.step()
+    mine = copy.copy(s)
+    mine.flat, mine.operands = wide(s.flat, torch.float64), wide(s.operands, torch.float32)
+    mine.x, mine.y, mine.weight = wide(s.x, torch.float64), wide(s.y, torch.int32), wide(s.weight, torch.float64)
+    mine.key = wide(s.key, torch.int64)
+    mine.lr, mine.clip, mine.decay = (wide(v, torch.float64) for v in (s.lr, s.clip, s.decay))
+    found = mine.step()
+    assert torch.equal(found[0], new)
+    assert torch.equal(found[1], operands)
+    assert torch.equal(s.kernels.logits(mine.flat, mine.operands, mine.x), s.kernels.logits(s.flat, s.operands, s.x))
+    assert torch.equal(s.kernels.operands(mine.flat), s.operands)
+    with pytest.raises(ValueError, match="into"):
+        s.step((wide(s.flat, torch.float32), s.operands))
+
+
+def own_leaves(s: Setup) -> None:
+    leaves = s.kernels.leaves(s.flat)
+    assert s.kernels.flat(leaves).data_ptr() == s.flat.data_ptr()
+    copied = s.kernels.flat({name: leaf.clone() for name, leaf in leaves.items()})
+    assert copied.data_ptr() != s.flat.data_ptr()
+    assert torch.equal(copied, s.flat)
+    other = {**leaves, next(iter(leaves)): next(iter(leaves.values())).clone()}
+    assert s.kernels.flat(other).data_ptr() != s.flat.data_ptr()
+    for name, leaf in s.params.items():
+        assert torch.equal(leaves[name], leaf)
+
+
+def nan_stays_in_its_lane(s: Setup) -> None:
+    new, _ = s.step()
+    bad = copy.copy(s)
+    bad.x = s.x.clone()
+    bad.x[0, 0].flatten()[1] = float("nan")
+    found, _ = bad.step()
+    assert found[0].isnan().any()
+    assert torch.equal(found[1:], new[1:])
+    assert s.kernels.logits(s.flat, s.operands, bad.x)[0, 0].isnan().any()
+
+
+def replays(s: Setup) -> None:
+    """Captured and replayed: the same bits, beside a second stream and without one."""
+    for overlap in (0, s.lanes):
+        from baton.nn.cuda import kernels
+
+        kernels.OVERLAP = overlap
+        own = s.own()
+        s.step(own)
+        wanted = s.step(own)[0].clone()
+        torch.cuda.synchronize()
+        recorded = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(recorded):
+            s.step(own)
+        own[0].copy_(s.flat)
+        own[1].copy_(s.operands)
+        recorded.replay()
+        recorded.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(own[0], wanted)
+
+
+def of_samples(net: str) -> None:
+    """Stored bytes normalised, cropped and flipped as the plain path does."""
+    c = NETS[net][1][0]
+    scale, shift = tuple(1 / 64 + 0.001 * i for i in range(c)), tuple(-2 - 0.01 * i for i in range(c))
+    columns = [torch.tensor(v, device=DEVICE).view(c, 1, 1) for v in (scale, shift)]
+    for precision in PRECISIONS:
+        s = Setup(net, precision, False, 3, 5)
+        pool = torch.randint(0, 256, (40, *s.shape), dtype=torch.uint8).to(DEVICE)
+        places = torch.randint(0, 40, (3, 2, 5)).to(DEVICE)[:, 1]  # strided, as one step of several is
+        for key in (None, wide(s.key, torch.int64)):
+            x = pool[places]
+            if key is not None:
+                x = torch.stack([crop_and_flip(x[i], rng.bits(key[i], rng.AUGMENT)) for i in range(3)])
+            wanted = s.kernels.channels_last(x.float() * columns[0] + columns[1])
+            found = s.kernels.images(pool, places, key, scale, shift)
+            assert (found.float() - wanted.float()).abs().max() <= STORED[precision]
+            shared = s.kernels.images(pool, places[:1].to(torch.int32), None, scale, shift)
+            assert key is not None or torch.equal(shared[0], found[0])
+
+
+def of_limits() -> None:
+    """Offsets inside a lane have 32 bits: more samples are taken in parts, or refused."""
+    s = Setup("small", "fp32", False, 2, 7)
+    whole = s.kernels.logits(s.flat, s.operands, s.x)
+    assert s.kernels._most > 10**6
+    s.kernels._most = 3
+    assert torch.equal(s.kernels.logits(s.flat, s.operands, s.x), whole)
+    with pytest.raises(ValueError, match="32 bits"):
+        s.gradient()
+
+
+def of_leg(dataset: str, model: str, limit: float) -> None:
+    """A client's steps through Program: the kernels' way against the plain one."""
+    from baton.legs import cuda as leg
+    from baton.legs.plain import Plain
+    from baton.program import Program
+    from baton.setting import Setting
+    from made_data import write_cifar, write_idx
+
+    with tempfile.TemporaryDirectory() as folder, arithmetic.arithmetic("fp32"):
+        os.environ.update(BATON_DATA=f"{folder}/data", XDG_CACHE_HOME=f"{folder}/cache")
+        write_idx(Path(folder) / "data" / "mnist", 60, 20)
+        write_cifar(Path(folder) / "data", 12)
+        knobs = [(1, 0.05, 0.0, 0.0), (2, 0.02, 0.5, 0.01), (3, 0.1, 10.0, 0.0)]
+        same = {"dataset": dataset, "model": model, "clients": 5, "participants": 2, "local_steps": 5, "batch_size": 8}
+        settings = [Setting(**same, seed=i, lr=lr, clip=clip, weight_decay=d) for i, lr, clip, d in knobs]
+        program = Program(settings, DEVICE, "fp32")
+        data = datasets.load(dataset, 5)
+        mine = program.legs
+        if DEVICE.type == "cpu":  # which has kernels of its own
+            layers = program.net.layers()
+            built = layers and leg.build(program.net, layers, data, program.clients, "fp32")
+            assert built
+            mine = built
+        assert isinstance(mine, leg.Cuda)
+        plain = Plain(program.net, data, program.clients)
+        batches = program.draw(0, program.order(0)).leg(1)
+        x = program.net.init(program.seeds)
+        before = {name: leaf.clone() for name, leaf in x.items()}
+        found, wanted = mine.train(x, program.lanes, batches), plain.train(x, program.lanes, batches)
+        assert all(torch.equal(x[name], before[name]) for name in x)
+
+        def change(new: Params) -> Tensor:
+            return torch.cat([(new[name] - x[name]).flatten() for name in x])
+
+        error = relative(change(found), change(wanted))
+        print(f"leg {dataset} {model}: {error:.1e} of its change")
+        assert error < limit
+        again = mine.train(found, program.lanes, batches)  # from the kernels' own leaves
+        assert relative(change(again), change(plain.train(wanted, program.lanes, batches))) < 10 * limit
+        places = torch.arange(len(program.clients.test_x[0]), device=DEVICE)
+        outputs = [way.outputs(wanted, program.clients.test_x[0], places) for way in (mine, plain)]
+        assert relative(*outputs) < 1e-5
+
+
+CASES: dict[str, Callable[[], None]] = {  # those that compile longest first
+    **{f"{net} {precision}": partial(of_net, net, precision) for net in NETS for precision in PRECISIONS},
+    "leg cifar10 vgg9": partial(of_leg, "cifar10", "vgg9", 1e-3),
+    "leg mnist lenet5": partial(of_leg, "mnist", "lenet5", 1e-4),
+    "leg mnist logistic": partial(of_leg, "mnist", "logistic", 1e-4),
+    "leg digits mlp": partial(of_leg, "digits", "mlp", 1e-4),
+    "samples vgg9": partial(of_samples, "vgg9"),
+    "samples dropped": partial(of_samples, "dropped"),
+    "samples mlp": partial(of_samples, "mlp"),
+    "limits": of_limits,
+}
+INTERPRETED = ["small fp32", "small tf32", "shortcuts fp32", "dropped fp32", "samples dropped", "limits"]
+
+
+def run(case: str) -> subprocess.CompletedProcess[str]:
+    paths = [str(Path(__file__).parent), str(Path(baton.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    how = {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    if DEVICE.type == "cpu":
+        how["TRITON_INTERPRET"] = "1"
+    return subprocess.run([sys.executable, __file__, case], env={**os.environ, **how}, capture_output=True, text=True)
+
+
+def unable(case: str) -> str:
+    """Why a case cannot be run here."""
+    if find_spec("triton") is None:
+        return "Triton is not installed"
+    if "digits" in case and find_spec("sklearn") is None:
+        return "scikit-learn is not installed"
+    if DEVICE.type == "cuda":
+        return ""
+    if case not in INTERPRETED:
+        return "no GPU here"
+    numpy = tuple(int(part) for part in version("numpy").split(".")[:2])
+    return "" if numpy < (2, 4) else "Triton's interpreter needs numpy < 2.4"
+
+
+@pytest.fixture(scope="module")
+def processes(request: pytest.FixtureRequest) -> Iterator[dict[str, "Future[subprocess.CompletedProcess[str]]"]]:
+    """All cases that were asked for, as many at a time as there are cores."""
+    asked = [item.callspec.params["case"] for item in request.session.items if "[case-" in item.nodeid]  # type: ignore[attr-defined]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        yield {case: pool.submit(run, case) for case in asked if not unable(case)}
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=f"case-{case.replace(' ', '-')}") for case in CASES])
+def test_case(case: str, processes: "dict[str, Future[subprocess.CompletedProcess[str]]]") -> None:
+    if unable(case):
+        pytest.skip(unable(case))
+    done = processes[case].result()
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+
+
+# --- what needs neither a GPU nor Triton
+
+
+def none(module: nn.Module, shape: tuple[int, ...]) -> bool:
+    layers = graph.layers(module, torch.zeros(1, *shape))
+    assert layers is not None, "known one by one"
+    return cuda.compile(layers, {n: tuple(p.shape) for n, p in module.named_parameters()}, shape, "fp32") is None
+
+
+def test_layers_that_cannot_be_joined_have_no_kernels() -> None:
+    ending = (nn.Flatten(), nn.Linear(4 * 3 * 3, 10))
+    assert none(nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(2, 4, 1), *ending), (2, 6, 6)), "pooled samples"
+    assert none(nn.Sequential(nn.ReLU(), nn.Conv2d(2, 4, 1), *ending), (2, 3, 3)), "ReLU of samples"
+    assert none(nn.Sequential(nn.Conv2d(2, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()), (2, 3, 3)), "ends in a mean"
+    assert none(nn.Sequential(nn.Linear(5, 10), nn.ReLU()), (5,)), "ends in a ReLU"
+
+
+def test_tiles_are_those_that_were_fastest() -> None:
+    from baton.nn.cuda.tiles import Tile, forward, to_input, to_weights
+
+    assert forward(1280, 128, 128, 1152, 96, "bf16") == Tile(128, 128, 64, 4, 3)
+    assert forward(320, 256, 256, 2304, 96, "bf16") == Tile(64, 128, 64, 4, 4)
+    assert forward(320, 256, 256, 2304, 6, "bf16") == Tile(64, 64, 128, 4, 3)
+    assert forward(320, 256, 256, 2304, 1, "bf16") == Tile(64, 64, 64, 4, 4, 6)
+    assert forward(1280, 128, 64, 576, 1, "bf16") == Tile(64, 32, 64, 4, 4)
+    assert to_input(1280, 64, 128, 1152, 96, "bf16", True) == Tile(64, 64, 128, 4, 3)
+    assert to_weights(32, 27, 3, 20480, 6, "bf16") == Tile(32, 32, 128, 4, 3, 32)
+    assert to_weights(256, 2304, 256, 320, 96, "bf16") == Tile(128, 128, 32, 4, 3)
+
+
+if __name__ == "__main__":
+    CASES[sys.argv[1]]()

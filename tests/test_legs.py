@@ -1,0 +1,230 @@
+"""Every way of training a leg gives the same numbers: C, closed forms and plain PyTorch, leg by leg and over rounds."""
+
+import pytest
+import torch
+from torch import nn
+
+from baton import datasets
+from baton.arithmetic import precision_of
+from baton.engine import Program, advance, start
+from baton.errors import BadInput
+from baton.lanes import Params
+from baton.legs.native import Native
+from baton.legs.plain import Plain
+from baton.legs.quadratic import Quadratics
+from baton.nn import graph
+from baton.nn.native import build
+from baton.rounds import Simulation, ahead
+from baton.setting import Setting
+from contracts.examples import CPU
+
+SMALL = "user_modules:photos:channels=1,side=28"
+MODELS = {
+    "logistic": SMALL,
+    "mlp": SMALL,
+    "lenet5": SMALL,
+    "cnn": SMALL,
+    "vgg9": "user_modules:photos:augment=true",
+}
+compiled = pytest.mark.skipif(build.library() is None, reason="no C compiler")
+
+
+def lanes(model: str, **fixed: object) -> list[Setting]:
+    rows = [(0.05, 0.0, 0.0, 1), (0.02, 0.5, 1e-2, 2), (0.1, 10.0, 1e-4, 3)]  # lr, clip, weight decay, seed
+    common = {"dataset": MODELS[model], "model": model, "clients": 6, "participants": 2, "batch_size": 7} | fixed
+    return [Setting(**common, lr=lr, clip=clip, weight_decay=decay, seed=seed) for lr, clip, decay, seed in rows]
+
+
+def plain(program: Program) -> Plain:
+    return Plain(program.net, datasets.load(program.setting.dataset, program.setting.clients), program.clients)
+
+
+def far(a: Params, b: Params, start: Params) -> float:
+    """How far apart two results are, as a share of how far they moved; the worst lane."""
+    apart, moved = (sum((x[n] - y[n]).flatten(1).double().square().sum(1) for n in a) for x, y in ((a, b), (b, start)))
+    return float((apart / moved).sqrt().max())
+
+
+@compiled
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_leg_in_c_is_the_plain_leg(model: str, threads: int) -> None:
+    program = Program(lanes(model, local_steps=3), CPU, threads=threads)
+    assert isinstance(program.legs, Native)
+    x = program.net.init(program.seeds)
+    drawn = program.draw(0, program.order(0))
+    for leg in (0, 1):
+        made, wanted = (way.train(x, program.lanes, drawn.leg(leg)) for way in (program.legs, plain(program)))
+        # VGG-9: among a million activations one may fall on the other side of a ReLU or a maximum, here or in torch
+        assert far(made, wanted, x) < (3e-2 if model == "vgg9" else 1e-4)
+        x = wanted
+
+
+@compiled
+@pytest.mark.parametrize("model", MODELS)
+def test_outputs_in_c_are_the_plain_ones(model: str) -> None:
+    program = Program(lanes(model), CPU, threads=2)
+    x = program.net.init(program.seeds)
+    pool, own = program.clients.x, torch.randint(0, 240, (3, 31))
+    for places in (torch.arange(40), own):
+        made, wanted = (way.outputs(x, pool, places) for way in (program.legs, plain(program)))
+        torch.testing.assert_close(made, wanted, rtol=1e-4, atol=1e-4)
+
+
+@compiled
+@pytest.mark.parametrize("algorithm", ["sequential", "parallel:weighting=size"])
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+def test_whole_runs_agree(model: str, algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = []
+    for native in ("1", "0"):
+        monkeypatch.setenv("BATON_NATIVE", native)
+        program = Program(lanes(model, algorithm=algorithm, rounds=4, eval_every=2), CPU, threads=2)
+        assert isinstance(program.legs, Native if native == "1" else Plain)
+        first = start(program)
+        *_, last = advance(program, first)
+        ends.append(last)
+    assert far(ends[0].state, ends[1].state, first.state) < 1e-3
+    for metric, rows in ends[0].history.items():
+        for (_, a), (_, b) in zip(rows, ends[1].history[metric], strict=True):
+            assert a == pytest.approx(b, rel=1e-3, abs=1.0 if "accuracy" in metric else 1e-3)
+
+
+@compiled
+def test_a_client_without_samples_hands_the_model_on() -> None:
+    program = Program([Setting(model="mlp", clients=2000, participants=1, partition="iid:min_samples=0")], CPU)
+    empty = (program.clients.start[0].diff() == 0).nonzero().flatten()
+    assert len(empty)
+    x = program.net.init(program.seeds)
+    made = Simulation(program, 0).train(x, empty[:1])
+    assert all(torch.equal(made[name], x[name]) for name in x)
+
+
+@pytest.mark.parametrize("sigma", [0, 1])
+def test_quadratics_in_closed_form_are_the_plain_leg(sigma: int) -> None:
+    common = {"dataset": f"quadratic_random:dim=3,sigma={sigma}", "clients": 8, "local_steps": 6}
+    rows = [(0.05, 0.0, 0.0, 1), (0.02, 0.5, 1e-2, 2)]
+    settings = [Setting(**common, lr=lr, clip=c, weight_decay=w, seed=s) for lr, c, w, s in rows]
+    program = Program(settings, CPU)
+    assert isinstance(program.legs, Quadratics)
+    x = program.net.init(program.seeds)
+    drawn = program.draw(0, program.order(0)).leg(0)
+    made, wanted = (way.train(x, program.lanes, drawn) for way in (program.legs, plain(program)))
+    assert far(made, wanted, x) < 1e-12
+
+
+# Which way is taken
+
+
+class Reused(nn.Module):
+    """One layer used twice: its gradient is a sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.layer(x))
+
+
+class Untouched(nn.Module):
+    """A parameter that no layer reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.other = nn.Linear(4, 4), nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)
+
+
+def tied() -> nn.Module:
+    made = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    made[2].weight = made[0].weight
+    return made
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        Reused(),
+        Untouched(),
+        tied(),
+        nn.Sequential(nn.Linear(4, 4), nn.GELU()),
+        nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)),
+        nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.Flatten(), nn.Linear(4, 4)),
+    ],
+    ids=lambda module: type(module).__name__,
+)
+def test_what_is_not_all_known_layers_has_no_list(module: nn.Module) -> None:
+    assert graph.layers(module, torch.zeros(1, 4)) is None
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(2, 2, 3, groups=2),
+        nn.Conv2d(2, 2, 3, dilation=2),
+        nn.Conv2d(2, 2, (3, 1)),
+        nn.Conv2d(2, 2, 3, padding=1, padding_mode="circular"),
+        nn.MaxPool2d(3),
+        nn.MaxPool2d(2, padding=1),
+        nn.MaxPool2d(2, ceil_mode=True),
+        nn.AdaptiveAvgPool2d(2),
+        nn.AvgPool2d(2),
+    ],
+    ids=str,
+)
+def test_layers_with_options_that_have_no_kernel_are_unknown(layer: nn.Module) -> None:
+    module = nn.Sequential(layer, nn.Flatten(), nn.LazyLinear(3))
+    module(torch.zeros(1, 2, 9, 9))
+    assert graph.layers(module, torch.zeros(1, 2, 9, 9)) is None
+
+
+def test_a_residual_net_is_a_list_with_sums() -> None:
+    program = Program([Setting(dataset="user_modules:photos:side=8", model="resnet18", clients=2)], CPU)
+    found = program.net.layers()
+    assert found is not None
+    assert [layer.kind for layer in found].count("add") == 8
+    assert isinstance(program.legs, Plain)  # no chain
+
+
+@pytest.mark.parametrize(
+    "fixed", [{"dtype": "float64"}, {"model": "user_modules:tiny"}, {"dataset": "user_modules:blobs"}]
+)
+def test_what_has_no_kernel_is_trained_plainly(fixed: dict[str, str]) -> None:
+    assert type(Program([Setting(clients=4, **fixed)], CPU).legs) is Plain
+
+
+def test_bytes_with_a_preparation_of_the_users_own_are_trained_plainly() -> None:
+    program = Program([Setting(dataset="user_modules:stored_digits", clients=4)], CPU)
+    assert type(program.legs) is Plain
+
+
+def test_precision_belongs_to_the_device() -> None:
+    assert precision_of("auto", CPU) == "fp32"
+    assert precision_of("auto", torch.device("cuda")) == "bf16"
+    with pytest.raises(BadInput, match="precision: 'bf16' needs a GPU"):
+        precision_of("bf16", CPU)
+    with pytest.raises(BadInput, match="precision: 'half'; auto, fp32, tf32 or bf16"):
+        precision_of("half", torch.device("cuda"))
+
+
+# Drawing ahead
+
+
+@pytest.mark.parametrize("schedule", ["shuffled", "fixed", "user_modules:round_robin"])
+@pytest.mark.parametrize("sampling", ["shuffle", "replacement"])
+def test_rounds_drawn_together_are_those_drawn_alone(schedule: str, sampling: str) -> None:
+    common = {"clients": 9, "participants": 3, "rounds": 40, "lr": 0.05, "sampling": sampling, "schedule": schedule}
+    program = Program([Setting(**common, seed=seed) for seed in (1, 2)], CPU)
+    orders = program.orders(range(5, 9))
+    for i, round in enumerate(range(5, 9)):
+        assert torch.equal(orders[:, i], program.order(round))
+    train, diverged = ahead(program), torch.full((2,), -1)
+    state = program.algorithm.init(program.net.init(program.seeds))
+    for round in range(3, 7):
+        order, made, _ = train(round, state, diverged)
+        assert torch.equal(order, program.order(round))
+        alone = program.algorithm.round(state, order.clone(), Simulation(program, round))
+        assert all(torch.equal(made[name], alone[name]) for name in state)
+        state = made
