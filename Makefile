@@ -24,7 +24,7 @@ lint: .venv/ready
 	$(BIN)/mypy
 
 bench: .venv/ready
-	$(BIN)/python bench/lanes.py
+	$(BIN)/python bench/main.py
 
 clean:
 	rm -rf .venv

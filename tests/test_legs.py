@@ -112,6 +112,26 @@ def test_quadratics_in_closed_form_are_the_plain_leg(sigma: int) -> None:
     assert far(made, wanted, x) < 1e-12
 
 
+@pytest.mark.parametrize(
+    ("model", "dataset"),
+    [
+        ("resnet18", "user_modules:photos:side=8"),
+        ("user_modules:conv", "digits"),
+    ],
+)
+def test_lanes_that_are_looped_over_are_the_same_on_any_number_of_threads(model: str, dataset: str) -> None:
+    settings = [Setting(model=model, dataset=dataset, clients=6, batch_size=4, seed=s, lr=0.01) for s in (1, 2, 3)]
+    made = []
+    for threads in (1, 3):
+        program = Program(settings, CPU, threads=threads)
+        assert type(program.legs) is Plain
+        x = program.net.init(program.seeds)
+        trained = Simulation(program, 0).train(x, torch.tensor([0, 3, 5]))
+        made.append((trained, program.legs.outputs(trained, program.clients.x, torch.arange(9))))
+    assert all(torch.equal(made[0][0][name], made[1][0][name]) for name in x)
+    assert torch.equal(made[0][1], made[1][1])
+
+
 # Which way is taken
 
 

@@ -165,6 +165,14 @@ def pool_first(shape: tuple[int, ...], classes: int) -> nn.Module:
     )
 
 
+def wide(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Convolutions whose weights are taken in several panels, and samples in several blocks."""
+    return nn.Sequential(
+        *(nn.Conv2d(shape[0], 40, 3), nn.ReLU(), nn.Conv2d(40, 36, 5, padding=1), nn.ReLU()),
+        *(nn.Conv2d(36, 40, 3, padding=1), nn.MaxPool2d(2), nn.Flatten(), nn.LazyLinear(classes)),
+    )
+
+
 def made(build: Callable[..., nn.Module], shape: tuple[int, ...], classes: int = 10) -> nn.Module:
     torch.manual_seed(1)
     module = build(shape, classes)
@@ -175,7 +183,7 @@ def made(build: Callable[..., nn.Module], shape: tuple[int, ...], classes: int =
 MODELS = [
     *((build, (1, 28, 28)) for build in (logistic, mlp, lenet5, cnn)),
     *((build, (3, 32, 32)) for build in (logistic, lenet5, vgg9)),
-    *((strided, (3, 13, 12)), (pool_first, (2, 11, 9))),
+    *((strided, (3, 13, 12)), (pool_first, (2, 11, 9)), (wide, (2, 23, 21))),
 ]
 
 
@@ -289,6 +297,9 @@ def test_other_graphs_have_no_kernels() -> None:
     assert compiled(nn.Sequential(nn.Flatten(), shared, shared), shape) is None
     assert compiled(nn.Sequential(nn.Linear(8, 5), nn.Flatten(), nn.Linear(120, 2)), shape) is None
     assert compiled(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten()), shape) is None
+    unused = nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
+    unused.register_parameter("other", nn.Parameter(torch.zeros(3)))
+    assert compiled(unused, shape) is None
 
 
 def test_wrong_tensors_are_refused() -> None:
@@ -327,6 +338,13 @@ def test_nothing_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert compiled(made(logistic, (1, 4, 4)), (1, 4, 4)) is None
+
+
+def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(build, "FLAGS", ("-O0", *build.FLAGS[1:]))
+    assert compiled(made(logistic, (1, 4, 4)), (1, 4, 4)) is not None
 
 
 def test_a_damaged_library_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """One round of all lanes: drawn ahead on a CPU, captured and replayed on a GPU."""
 
 from collections.abc import Callable
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from baton.program import Program
 # (round, state, diverged) -> order, state, diverged
 Round = Callable[[int, State, Tensor], tuple[Tensor, State, Tensor]]
 
+_CAPTURING = Lock()  # other threads may go on with theirs, but not begin another capture
 LEGS, DRAWS = 16384, 16384  # at most so many legs and samples are drawn in one go: few cost more in calls than in draws
 
 
@@ -97,9 +99,8 @@ def ahead(program: Program) -> Round:
 
 def captured(program: Program) -> Round:
     """The round as one CUDA graph: captured at the first call, then replayed; nothing crosses to the host inside it."""
-    graph: torch.cuda.CUDAGraph | None = None
+    replay: Callable[[], tuple[State, Tensor]] | None = None
     inputs: dict[str, Tensor] = {}
-    made: tuple[State, Tensor]
     running: list[torch.cuda.Event] = []
 
     def whole() -> tuple[State, Tensor]:
@@ -108,33 +109,45 @@ def captured(program: Program) -> Round:
         return _train(program, round, order, program.draw(round, order), state, inputs["diverged"])
 
     def train(round: int, state: State, diverged: Tensor) -> tuple[Tensor, State, Tensor]:
-        nonlocal graph, made
+        nonlocal replay
         order = program.order(round)
         given = {f"state/{name}": leaf for name, leaf in state.items()} | {"order": order, "diverged": diverged}
-        if graph is None:
+        if replay is None:
             inputs.update({name: leaf.clone() for name, leaf in given.items()})
             inputs["round"] = torch.full((), round, device=order.device)
-            graph, made = _capture(whole)
+            replay = _capture(whole)
         for name, leaf in given.items():
             inputs[name].copy_(leaf)
         inputs["round"].fill_(round)
-        graph.replay()
+        new, number = replay()
         _keep_pace(running)
-        return order, {name: leaf.clone() for name, leaf in made[0].items()}, made[1].clone()
+        return order, {name: leaf.clone() for name, leaf in new.items()}, number.clone()
 
     return train
 
 
-def _capture(whole: Callable[[], tuple[State, Tensor]]) -> tuple[torch.cuda.CUDAGraph, tuple[State, Tensor]]:
+def _capture(whole: Callable[[], tuple[State, Tensor]]) -> Callable[[], tuple[State, Tensor]]:
+    """What gives the same as whole(), by replaying it; whole itself where it asks the device something on its way."""
     aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):  # once as it is: kernels are compiled, libraries set up
         whole()
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        made = whole()
-    return graph, made
+    try:
+        with _CAPTURING, torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
+            made = whole()
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:  # an algorithm of the user's own that reads numbers back
+        torch.cuda.synchronize()
+        return whole
+
+    def replay() -> tuple[State, Tensor]:
+        graph.replay()
+        return made
+
+    return replay
 
 
 def _keep_pace(running: list[torch.cuda.Event], most: int = 2) -> None:

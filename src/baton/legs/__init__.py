@@ -19,12 +19,12 @@ __all__ = ["Legs", "Plain", "Quadratics", "choose"]
 
 def choose(net: Net, data: Dataset, clients: Clients, clipped: bool, precision: str, threads: int) -> Legs:
     """For this model, these data and the device they are on; clipped: whether any lane clips its gradients."""
-    return _kernels(net, data, clients, precision, threads) or _torch(net, data, clients, clipped)
+    return _kernels(net, data, clients, precision, threads) or _torch(net, data, clients, clipped, threads)
 
 
-def _torch(net: Net, data: Dataset, clients: Clients, clipped: bool) -> Legs:
+def _torch(net: Net, data: Dataset, clients: Clients, clipped: bool, threads: int) -> Legs:
     kind = Quadratics if type(net.module) is Quadratic else Plain
-    return kind(net, data, clients, clipped)
+    return kind(net, data, clients, clipped, threads)
 
 
 def _kernels(net: Net, data: Dataset, clients: Clients, precision: str, threads: int) -> Legs | None:

@@ -21,10 +21,11 @@ CACHE_BYTES = 16 << 20  # the same where lanes go one after another: what stays 
 class Plain:
     """Gradients by autograd, lanes by vmap or one after another."""
 
-    def __init__(self, net: Net, data: Dataset, clients: Clients, clipped: bool = True) -> None:
-        """clipped: whether any lane's gradients may have to be clipped."""
+    def __init__(self, net: Net, data: Dataset, clients: Clients, clipped: bool = True, threads: int = 1) -> None:
+        """clipped: whether any lane's gradients may have to be clipped; threads: for lanes that are looped over."""
         self.net, self.data, self.clients, self.clipped = net, data, clients, clipped
-        self.gradient = gradient(net, data)
+        self.gradient = gradient(net, data, threads)
+        self.forward = mapped(self._forward, net, threads)
         sample = prepared(data, clients.x[:1], net.dtype)[0]
         self.bytes_each = (2 * sample.numel() + 2 * net.activations(sample)) * sample.element_size()
 
@@ -42,19 +43,17 @@ class Plain:
         shared = places.dim() == 1
         lanes = len(next(iter(x.values())))
         fits = CACHE_BYTES // self.bytes_each if looped(self.net) else BLOCK_BYTES // (self.bytes_each * lanes)
+        return torch.cat([self.forward(x, pool[at], shared) for at in torch.split(places, max(1, fits), -1)], 1)
 
-        def one(params: Params, samples: Tensor) -> Tensor:
-            return self.net.evaluate(params, prepared(self.data, samples, self.net.dtype))
-
-        run = mapped(one, self.net, shared)
-        return torch.cat([run(x, pool[at]) for at in torch.split(places, max(1, fits), -1)], 1)
+    def _forward(self, params: Params, samples: Tensor) -> Tensor:
+        return self.net.evaluate(params, prepared(self.data, samples, self.net.dtype))
 
     def spread(self, x: Params, count: int) -> Params:
         """Leaf by leaf."""
         return repeated(x, count)
 
 
-def gradient(net: Net, data: Dataset) -> Gradient:
+def gradient(net: Net, data: Dataset, threads: int = 1) -> Gradient:
     """Each lane's minibatch gradient: (params, key [L], x [L, b, ...], y [L, b], weight [L, b]) -> Params."""
 
     def loss(params: Params, key: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
@@ -63,7 +62,7 @@ def gradient(net: Net, data: Dataset) -> Gradient:
         each = data.loss(net.train(params, key, prepared(data, x, net.dtype)), y)
         return (each * weight).sum() / weight.sum().clamp(min=1)
 
-    return gradients(loss, net)
+    return gradients(loss, net, threads)
 
 
 def sgd(x: Params, g: Params, lr: Tensor, clip: Tensor | None, weight_decay: Tensor) -> Params:

@@ -1,6 +1,7 @@
 """Any torch.nn.Module as pure functions over lanes."""
 
 import copy
+import threading
 from collections.abc import Callable, Sequence
 from itertools import count
 
@@ -69,10 +70,22 @@ class Net:
         self.convolutions = any(isinstance(m, nn.modules.conv._ConvNd) for m in template.modules())
         template.requires_grad_(False).to(device)
         self.module, self._sample = template, sample.to(device)  # its dropout is keyed
-        self._train, self._eval = template.train(), copy.deepcopy(template).eval()
-        if device.type == "cpu":
-            quicken(self._eval)
-        self._dropouts = {name: m for name, m in self._train.named_modules() if isinstance(m, KeyedDropout)}
+        self._own = threading.local()
+        self._modules()  # now: copies cannot be made while a function of them is recorded
+
+    def _modules(self) -> tuple[nn.Module, nn.Module, dict[str, KeyedDropout]]:
+        """The thread's own modules for training and evaluation, and the dropouts of the first.
+
+        Calling a module as a function puts the parameters into it while it lasts, so no two threads may share one.
+        """
+        if not hasattr(self._own, "modules"):
+            train, evaluate = copy.deepcopy(self.module).train(), copy.deepcopy(self.module).eval()
+            if self.device.type == "cpu":
+                quicken(evaluate)
+            dropouts = {name: m for name, m in train.named_modules() if isinstance(m, KeyedDropout)}
+            self._own.modules = train, evaluate, dropouts
+        modules: tuple[nn.Module, nn.Module, dict[str, KeyedDropout]] = self._own.modules
+        return modules
 
     def _fresh(self, seed: int) -> nn.Module:
         """A new module, initialised from `seed` alone; the global generator is left as it was."""
@@ -96,7 +109,7 @@ class Net:
 
     def size(self) -> int:
         """Numbers in one lane's parameters."""
-        return sum(p.numel() for p in self._train.parameters())
+        return sum(p.numel() for p in self.module.parameters())
 
     def activations(self, sample: Tensor) -> int:
         """Numbers that the layers put out for one sample [...]: what a step keeps for its backward pass."""
@@ -106,22 +119,24 @@ class Net:
             nonlocal total
             total += output.numel() if isinstance(output, Tensor) else 0
 
-        hooks = [m.register_forward_hook(add) for m in self._eval.modules() if not list(m.children())]
+        module = self._modules()[1]
+        hooks = [m.register_forward_hook(add) for m in module.modules() if not list(m.children())]
         with torch.no_grad():
-            self._eval(sample.unsqueeze(0))
+            module(sample.unsqueeze(0))
         for hook in hooks:
             hook.remove()
         return total
 
     def train(self, params: Params, key: Tensor, x: Tensor) -> Tensor:
         """One lane's forward pass with dropout keyed by `key` (a scalar)."""
-        for layer in self._dropouts.values():
+        module, _, dropouts = self._modules()
+        for layer in dropouts.values():
             layer.calls = 0
-        keys = {f"{name}.key" if name else "key": key for name in self._dropouts}
-        output: Tensor = functional_call(self._train, {**params, **keys}, (x,))
+        keys = {f"{name}.key" if name else "key": key for name in dropouts}
+        output: Tensor = functional_call(module, {**params, **keys}, (x,))
         return output
 
     def evaluate(self, params: Params, x: Tensor) -> Tensor:
         """One lane's forward pass without dropout."""
-        output: Tensor = functional_call(self._eval, params, (x,))
+        output: Tensor = functional_call(self._modules()[1], params, (x,))
         return output

@@ -1,11 +1,13 @@
 """One lane's function applied to all lanes.
 
 `torch.func.vmap` batches them into one program. On a CPU that turns convolutions into grouped ones, no faster
-than one lane after another, so models with convolutions are looped over there.
+than one lane after another, so models with convolutions are looped over there, lanes spread over threads.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from baton.lanes import Params
 from baton.nn.net import Net
 
+T = TypeVar("T")
 _RECORDING = Lock()  # it patches torch while it lasts
 
 
@@ -23,19 +26,31 @@ def looped(net: Net) -> bool:
     return net.convolutions and net.device.type == "cpu"
 
 
-def gradients(loss: Callable[..., Tensor], net: Net) -> Callable[..., Params]:
+def gradients(loss: Callable[..., Tensor], net: Net, threads: int) -> Callable[..., Params]:
     """loss(params, *inputs) of one lane -> its gradient with respect to params, for all lanes."""
     if not looped(net):
         return _traced(vmap(grad(loss)))
 
+    def one(params: Params, *inputs: Tensor) -> tuple[Tensor, ...]:
+        mine = {name: leaf.detach().requires_grad_() for name, leaf in params.items()}
+        return torch.autograd.grad(loss(mine, *inputs), list(mine.values()))
+
+    each = _each(one, threads)
+
     def one_after_another(params: Params, *inputs: Tensor) -> Params:
-        found = []
-        for lane in range(len(inputs[0])):
-            mine = {name: leaf[lane].detach().requires_grad_() for name, leaf in params.items()}
-            found.append(torch.autograd.grad(loss(mine, *(x[lane] for x in inputs)), list(mine.values())))
+        lanes = range(len(inputs[0]))
+        found = each([({name: leaf[i] for name, leaf in params.items()}, *(x[i] for x in inputs)) for i in lanes])
         return {name: torch.stack(leaves) for name, leaves in zip(params, zip(*found, strict=True), strict=True)}
 
     return one_after_another
+
+
+def _each(function: Callable[..., T], threads: int) -> Callable[[list[tuple[Any, ...]]], list[T]]:
+    """function of each of the arguments given, on so many threads: torch lets others run while it computes."""
+    if threads == 1:
+        return lambda given: [function(*one) for one in given]
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    return lambda given: list(pool.map(lambda one: function(*one), given))
 
 
 def _traced(function: Callable[..., Params]) -> Callable[..., Params]:
@@ -52,13 +67,16 @@ def _traced(function: Callable[..., Params]) -> Callable[..., Params]:
     return replay
 
 
-def mapped(function: Callable[[Params, Tensor], Tensor], net: Net, shared: bool) -> Callable[[Params, Tensor], Tensor]:
-    """function(params, x) of one lane, for all lanes; shared: x has no lane axis."""
+def mapped(
+    function: Callable[[Params, Tensor], Tensor], net: Net, threads: int
+) -> Callable[[Params, Tensor, bool], Tensor]:
+    """function(params, x) of one lane, for all lanes: (params, x, whether x is the same for all, without lane axis)."""
     if not looped(net):
-        return vmap(function, in_dims=(0, None if shared else 0))
+        return lambda params, x, shared: vmap(function, in_dims=(0, None if shared else 0))(params, x)
+    each = _each(torch.no_grad()(function), threads)
 
-    def one_after_another(params: Params, x: Tensor) -> Tensor:
+    def one_after_another(params: Params, x: Tensor, shared: bool) -> Tensor:
         lanes = range(len(next(iter(params.values()))))
-        return torch.stack([function({n: p[i] for n, p in params.items()}, x if shared else x[i]) for i in lanes])
+        return torch.stack(each([({n: p[i] for n, p in params.items()}, x if shared else x[i]) for i in lanes]))
 
-    return torch.no_grad()(one_after_another)
+    return one_after_another

@@ -127,17 +127,19 @@ def sum_parts(g, work, table, squares, size, slots, slot, BLOCK: tl.constexpr, A
     row = table + tl.program_id(0) * 5
     i = tl.arange(0, BLOCK)
     s = tl.arange(0, AT_ONCE)
-    ok = i < tl.load(row + 1)
-    stride = tl.load(row + 3)
+    at = tl.multiple_of(tl.load(row), 16)
+    count = tl.load(row + 1)
+    stride = tl.multiple_of(tl.load(row + 3), 16)
     splits = tl.load(row + 4)
-    parts = work + tl.load(row + 2) + lane * stride + i[None, :]
+    parts = work + tl.multiple_of(tl.load(row + 2), 16) + lane * stride + i[None, :]
+    room = (i < (count + 15) // 16 * 16)[None, :]  # parts are padded, so that they can be read 16 bytes at a time
     total = tl.zeros((BLOCK,), tl.float32)
     for first in range(0, splits, AT_ONCE):
-        at = (first + s) * (tl.num_programs(1) * stride)
-        total += tl.sum(
-            tl.load(parts + at[:, None], mask=ok[None, :] & (first + s < splits)[:, None], other=0.0), axis=0
-        )
-    tl.store(g + lane * size + tl.load(row) + i, total, mask=ok)
+        split = first + s
+        behind = (split * (tl.num_programs(1) * stride))[:, None]
+        total += tl.sum(tl.load(parts + behind, mask=room & (split < splits)[:, None], other=0.0), axis=0)
+    total = tl.where(i < count, total, 0.0)
+    tl.store(g + lane * size + at + i, total, mask=i < count)
     tl.store(squares + lane * slots + slot + tl.program_id(0), tl.sum(total * total))
 
 

@@ -57,7 +57,6 @@ class _Job(ctypes.Structure):
         ("layers", ctypes.c_void_p),
         ("stages", ctypes.c_int64),
         ("pool", _Pool),
-        ("leaves", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("params", "results", "sizes")),
         *((name, ctypes.c_int64) for name in ("lanes", "steps", "batch")),
         *((name, ctypes.c_void_p) for name in ("lr", "clip", "decay", "places", "weight", "key")),
@@ -198,8 +197,10 @@ class Kernels:
     ) -> Params:
         """params after K steps of each lane: mean cross-entropy over samples of weight 1, clip, weight decay, step.
 
-        lr, clip (0: none), weight_decay [L]; pool_x [N, *sample] uint8 or float32; pool_y [N]; places [L, K, b] in the
-        pool; weight [L, K, b] 1, or 0 for padding; key [L, K] of dropout. A lane with lr = 0 stays as it is.
+        lr, clip (0: none), weight_decay [L]; pool_x [N, *sample] uint8 or float32 (taken as it is); pool_y [N]; places
+        [L, K, b] in the pool; weight [L, K, b] 1, or 0 for padding; key [L, K] of dropout. A lane with lr = 0 stays as
+        it is. A lane's result is the same to the bit alone and among others, unless there are threads left over and the
+        model is heavy: then its batch is split between them, and the sums are rounded in another order.
         """
         lanes, steps, batch = places.shape
         leaves = self._leaves(params, lanes)
@@ -245,13 +246,14 @@ class Kernels:
         step = self._products * passes
         job.layers, job.stages = ctypes.addressof(self._stages), len(self._stages)
         given = _pointers(leaves)
-        job.leaves, job.params, job.sizes = len(leaves), ctypes.addressof(given), self._floats.data_ptr()
+        job.params, job.sizes = ctypes.addressof(given), self._floats.data_ptr()
         job.pool.x, job.pool.bytes, job.pool.samples = pool_x.data_ptr(), pool_x.dtype == torch.uint8, len(pool_x)
         job.pool.planes = len(self._pixels[0])
         job.pool.plane = prod(self._sample) // len(self._pixels[0])
         job.pool.scale, job.pool.shift = (v.data_ptr() for v in self._pixels)
         job.places = places.data_ptr()
-        job.threads = max(1, threads) if step * steps * job.lanes >= ALONE else 1
+        most = job.lanes * job.batch  # one sample a thread
+        job.threads = max(1, min(threads, most)) if step * steps * job.lanes >= ALONE else 1
         job.split = step >= SPLIT
         space, self._space = self._space, None  # taken, so that another thread of Python's would find none
         space = space or _Space(1)

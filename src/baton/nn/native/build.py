@@ -31,12 +31,19 @@ def library() -> ctypes.CDLL | None:
 @cache
 def _library(compiler: str, folder: Path) -> ctypes.CDLL | None:
     try:
-        path = folder / f"{_fingerprint(compiler)}.so"
-        if not _whole(path):
-            _compile(compiler, path)
-        return ctypes.CDLL(str(path))
+        name = f"{_fingerprint(compiler)}.so"
+        with suppress(OSError):
+            return _kept(compiler, folder / name)
+        with tempfile.TemporaryDirectory() as temporary:  # the cache cannot be written: for this process only
+            return _kept(compiler, Path(temporary) / name)
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def _kept(compiler: str, path: Path) -> ctypes.CDLL:
+    if not _whole(path):
+        _compile(compiler, path)
+    return ctypes.CDLL(str(path))
 
 
 def _processor() -> str:

@@ -27,29 +27,28 @@ typedef struct {
     const Layer *layers;
     i64 stages;
     Pool pool;
-    i64 leaves;
     float *const *params, *const *results; /* [lanes, ...] a leaf */
     const i64 *sizes;                      /* floats a lane of each leaf */
     i64 lanes, steps, batch;
-    const float *lr, *clip, *decay;     /* [lanes] */
-    const i64 *places;                  /* [lanes, steps, batch]; evaluation: [lanes or 1, batch] */
-    const float *weight;                /* [lanes, steps, batch] */
-    const i64 *key;                     /* [lanes, steps] */
-    i64 shared;                         /* evaluation: all lanes read the same places */
-    i64 block;                          /* samples a thread takes at once */
-    i64 threads, split;                 /* split: left-over lanes are shared between threads */
-    float *logits;                      /* evaluation: [lanes, batch, classes] */
-    float *space;                       /* the threads' workspaces */
-    i64 floats;                         /* its size, a multiple of 16 floats */
+    const float *lr, *clip, *decay; /* [lanes] */
+    const i64 *places;              /* [lanes, steps, batch]; evaluation: [lanes or 1, batch] */
+    const float *weight;            /* [lanes, steps, batch] */
+    const i64 *key;                 /* [lanes, steps] */
+    i64 shared;                     /* evaluation: all lanes read the same places */
+    i64 block;                      /* samples a thread takes at once */
+    i64 threads, split;             /* split: left-over lanes are shared between threads */
+    float *logits;                  /* evaluation: [lanes, batch, classes]; NULL: a leg */
+    float *space;                   /* the threads' workspaces */
+    i64 floats;                     /* in there */
 } Job;
 
 typedef struct {
     const Job *job;
     const Model *model;
-    i64 threads;      /* that could be started */
-    atomic_llong next;
+    i64 threads;                /* that could be started */
+    atomic_llong next;          /* lane that no thread has taken yet */
     atomic_int status;
-    pthread_mutex_t gate; /* held until `threads` is known */
+    pthread_mutex_t gate;       /* held until `threads` is known */
     pthread_barrier_t *barrier; /* one a team */
     double *square;             /* one a thread: its part of the squared norm of the gradient */
 } Run;
@@ -73,7 +72,7 @@ static int gather(const Pool *pool, const Buffer *b, const i64 *places, i64 coun
             const float scale = pool->scale[c], shift = pool->shift[c];
             const i64 rows = flat ? 1 : b->h, width = flat ? pool->plane : b->w, pitch = flat ? 1 : b->pitch;
             for (i64 y = 0; y < rows; y++) {
-                float *row = flat ? to + c * pool->plane : to + pixel(b, 0, y, 0) + c;
+                float *row = to + pixel(b, 0, y, 0) + (flat ? c * pool->plane : c);
                 if (pool->bytes && pitch == 1)
                     for (i64 x = 0; x < width; x++) row[x] = (float)bytes[y * width + x] * scale + shift;
                 else if (pool->bytes)
@@ -90,8 +89,10 @@ static int gather(const Pool *pool, const Buffer *b, const i64 *places, i64 coun
 static void call_in(const Pool *pool, const i64 *places, i64 count) {
     const i64 size = pool->planes * pool->plane * (pool->bytes ? 1 : 4);
     for (i64 n = 0; n < count; n++)
-        if (places[n] >= 0 && places[n] < pool->samples)
+        if (places[n] >= 0 && places[n] < pool->samples) {
+            __builtin_prefetch(pool->y + places[n]);
             for (i64 i = 0; i < size; i += 64) __builtin_prefetch((const char *)pool->x + places[n] * size + i);
+        }
 }
 
 /* Weights in the other order, for the derivative by a layer's input: this thread's part of them. */
@@ -146,7 +147,6 @@ static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barri
     /* Whole vectors: `parameters` is a multiple of 16. */
     const i64 from = m->parameters / 16 * part / parts * 16, to = m->parameters / 16 * (part + 1) / parts * 16;
     const i64 sample = job->batch * part / parts, count = job->batch * (part + 1) / parts - sample;
-    const i64 classes = m->classes;
     if (part == 0) pack(m, job->params, job->sizes, lane, params);
     if (barrier) pthread_barrier_wait(barrier);
     i64 *labels = (i64 *)(void *)(w + m->labels);
@@ -161,7 +161,7 @@ static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barri
         int status = gather(&job->pool, &m->buffer[0], job->places + at + sample, count, w + m->buffer[0].value);
         for (i64 n = 0; n < count && !status; n++) {
             labels[n] = job->pool.y[job->places[at + sample + n]];
-            if (labels[n] < 0 || labels[n] >= classes) status = BAD_INDEX;
+            if (labels[n] < 0 || labels[n] >= m->classes) status = BAD_INDEX;
         }
         if (k + 1 < job->steps) call_in(&job->pool, job->places + at + job->batch + sample, count);
         if (status) {

@@ -9,11 +9,11 @@ typedef struct {
     i64 c, h, w;    /* what comes in */
     i64 oc, oh, ow; /* what a convolution or linear layer makes of it, before pooling */
     i64 kernel, stride, padding;
-    i64 relu, pool;        /* a convolution's: what follows it */
-    i64 weight, bias;      /* places in the list of parameters; bias -1: none */
-    i64 threshold;         /* dropout: keep where 24 random bits are at least this */
-    i64 number, call;      /* dropout: words of its draws */
-    double scale;          /* dropout: of what is kept */
+    i64 relu, pool;   /* a convolution's: what follows it */
+    i64 weight, bias; /* places in the list of parameters; bias -1: none */
+    i64 threshold;    /* dropout: keep where 24 random bits are at least this */
+    i64 number, call; /* dropout: words of its draws */
+    double scale;     /* dropout: of what is kept */
 } Layer;
 
 /* A buffer of samples. */
@@ -29,30 +29,31 @@ typedef struct {
 
 typedef struct {
     Layer l;
-    i64 rows, cols;     /* of the weights as they are kept: cols = padded outputs */
-    i64 weight, bias;   /* place in the lane's parameters; bias -1: none */
-    i64 flipped;        /* place of the transposed weights in the workspace; -1: not wanted */
-    i64 winner;         /* pooling: place of which of the four was the largest */
-    i64 mask;           /* dropout: place of 0 or scale */
-    i64 yh, yw;         /* a convolution's output in scratch: oh and ow, or as many whole squares as cover them */
-    const Winograd *fast; /* NULL: direct */
-    i64 tiles, some;      /* squares of a sample, and samples to transform at once */
+    i64 rows, cols;   /* of the weights as they are kept: cols = padded outputs */
+    i64 weight, bias; /* place in the lane's parameters; bias -1: none */
+    i64 flipped;      /* place of the transposed weights in the workspace; -1: not wanted */
+    i64 winner;       /* pooling: place of which of the four was the largest */
+    i64 mask;         /* dropout: place of 0 or scale */
+    i64 yh, yw;       /* a convolution's output in scratch: oh and ow, or as many whole squares as cover them */
+    const Winograd *fast;    /* NULL: direct */
+    i64 tiles, some;         /* squares of a sample, and samples to transform at once */
     i64 in_plane, out_plane; /* floats from point to point of the transformed input, and of the derivative */
 } Stage;
 
 typedef struct {
     i64 stages, classes;
     Stage *stage;
-    Buffer *buffer;     /* stages + 1: stage i reads buffer i and fills buffer i + 1 */
-    i64 parameters;     /* floats */
-    i64 params, grads;  /* places in the workspace */
-    i64 image;          /* scratch: one convolution's output for one sample, or the derivative by it */
-    i64 points, slopes; /* scratch: some samples' input and the derivative by their output, transformed */
-    i64 block;          /* scratch: products of these */
-    i64 panel, panel_back, turned; /* scratch: PANEL columns of transformed weights, and of transposed ones */
-    i64 labels;         /* of the samples, as i64 */
-    i64 zeros;          /* floats from the workspace's start that must be zero at first: borders and padding */
-    i64 workspace;      /* floats */
+    Buffer *buffer; /* stages + 1: stage i reads buffer i and fills buffer i + 1 */
+    i64 parameters; /* floats of one lane */
+    i64 workspace;  /* floats of one thread */
+    i64 zeros;      /* floats from its start that must be zero at first: borders and padding */
+    /* Places in the workspace. */
+    i64 params, grads;             /* grads -1: evaluation */
+    i64 labels;                    /* of the samples, as i64 */
+    i64 image;                     /* one convolution's output for one sample, or the derivative by it */
+    i64 points, slopes;            /* some samples' input and the derivative by their output, transformed */
+    i64 block;                     /* products of these with */
+    i64 panel, panel_back, turned; /* PANEL columns of transformed weights, and of transposed ones */
 } Model;
 
 enum {
@@ -60,6 +61,7 @@ enum {
     TILES = 48, /* squares at a time, at least: so that transforming the weights is little beside them */
 };
 
+/* Whole cache lines. */
 static i64 place(i64 *next, i64 size) {
     i64 here = *next;
     *next += (size + 15) / 16 * 16;
