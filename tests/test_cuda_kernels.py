@@ -191,11 +191,22 @@ def of_net(net: str, precision: str) -> None:
     nan_stays_in_its_lane(s)
     if DEVICE.type == "cuda":
         replays(s)
-        agrees(Setup(net, precision, True, 1, 1))
+        if precision == "bf16" and net not in ("resnet18", "vgg9"):  # which compile for long
+            agrees(Setup(net, precision, True, 1, 1))
 
 
 def relative(found: Tensor, wanted: Tensor) -> float:
     return float((found.double() - wanted.double()).norm() / wanted.double().norm().clamp(min=1e-30))
+
+
+def refused(call: Callable[[], object], reason: str) -> None:
+    try:
+        call()
+    except ValueError as error:
+        if reason in str(error):
+            return
+        raise
+    raise AssertionError(f"not refused: {reason}")
 
 
 def agrees(s: Setup) -> None:
@@ -257,8 +268,7 @@ def strided(s: Setup) -> None:
     assert torch.equal(found[1], operands)
     assert torch.equal(s.kernels.logits(mine.flat, mine.operands, mine.x), s.kernels.logits(s.flat, s.operands, s.x))
     assert torch.equal(s.kernels.operands(mine.flat), s.operands)
-    with pytest.raises(ValueError, match="into"):
-        s.step((wide(s.flat, torch.float32), s.operands))
+    refused(lambda: s.step((wide(s.flat, torch.float32), s.operands)), "into")
 
 
 def own_leaves(s: Setup) -> None:
@@ -332,8 +342,7 @@ def of_limits() -> None:
     assert s.kernels._most > 10**6
     s.kernels._most = 3
     assert torch.equal(s.kernels.logits(s.flat, s.operands, s.x), whole)
-    with pytest.raises(ValueError, match="32 bits"):
-        s.gradient()
+    refused(s.gradient, "32 bits")
 
 
 def of_leg(dataset: str, model: str, limit: float) -> None:
@@ -381,8 +390,8 @@ def of_leg(dataset: str, model: str, limit: float) -> None:
 
 
 CASES: dict[str, Callable[[], None]] = {  # those that compile longest first
-    **{f"{net} {precision}": partial(of_net, net, precision) for net in NETS for precision in PRECISIONS},
     "leg cifar10 vgg9": partial(of_leg, "cifar10", "vgg9", 1e-3),
+    **{f"{net} {precision}": partial(of_net, net, precision) for net in NETS for precision in PRECISIONS},
     "leg mnist lenet5": partial(of_leg, "mnist", "lenet5", 1e-4),
     "leg mnist logistic": partial(of_leg, "mnist", "logistic", 1e-4),
     "leg digits mlp": partial(of_leg, "digits", "mlp", 1e-4),
@@ -391,7 +400,7 @@ CASES: dict[str, Callable[[], None]] = {  # those that compile longest first
     "samples mlp": partial(of_samples, "mlp"),
     "limits": of_limits,
 }
-INTERPRETED = ["small fp32", "small tf32", "shortcuts fp32", "dropped fp32", "samples dropped", "limits"]
+INTERPRETED = ["small fp32", "shortcuts fp32", "dropped fp32", "samples dropped", "limits"]
 
 
 def run(case: str) -> subprocess.CompletedProcess[str]:

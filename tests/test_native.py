@@ -173,6 +173,13 @@ def wide(shape: tuple[int, ...], classes: int) -> nn.Module:
     )
 
 
+def without_linear(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Sequential(
+        *(nn.Conv2d(shape[0], 12, 3), nn.ReLU(), nn.Conv2d(12, classes, 3, padding=1), nn.MaxPool2d(2)),
+        *(nn.MaxPool2d(2), nn.Flatten(), nn.ReLU(), nn.Dropout(0.2)),
+    )
+
+
 def made(build: Callable[..., nn.Module], shape: tuple[int, ...], classes: int = 10) -> nn.Module:
     torch.manual_seed(1)
     module = build(shape, classes)
@@ -183,7 +190,7 @@ def made(build: Callable[..., nn.Module], shape: tuple[int, ...], classes: int =
 MODELS = [
     *((build, (1, 28, 28)) for build in (logistic, mlp, lenet5, cnn)),
     *((build, (3, 32, 32)) for build in (logistic, lenet5, vgg9)),
-    *((strided, (3, 13, 12)), (pool_first, (2, 11, 9)), (wide, (2, 23, 21))),
+    *((strided, (3, 13, 12)), (pool_first, (2, 11, 9)), (wide, (2, 23, 21)), (without_linear, (3, 6, 7))),
 ]
 
 
@@ -322,6 +329,8 @@ def test_wrong_tensors_are_refused() -> None:
             one.kernels.steps(one.params, *wrong, threads=2)
     with pytest.raises(ValueError, match="weight"):
         one.kernels.logits({"a": lr}, x, places[0, 0], 1)
+    with pytest.raises(ValueError, match="float32"):
+        one.kernels.logits({name: leaf.double() for name, leaf in one.params.items()}, x, places[0, 0], 1)
 
 
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,8 +149,8 @@ def _stages(layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tupl
         else:
             return None
         shape = layer.shape
-    once = len(used) == len(sizes) and set(used.values()) == {1}
-    return stages if once and stages[-1].kind == _LINEAR and len(shape) == 1 else None
+    once = len(used) == len(sizes) and set(used.values()) == {1}  # each parameter in one layer
+    return stages if once and image == (*shape, 1, 1) else None
 
 
 def _pointers(tensors: list[Tensor]) -> "ctypes.Array[ctypes.c_void_p]":
@@ -276,10 +276,12 @@ class Kernels:
         """The parameters in the order of `sizes`, checked."""
         if list(params) != list(self._sizes):
             raise ValueError(f"parameters: {', '.join(params)}; {', '.join(self._sizes)} is right")
+        if any(leaf.dtype != torch.float32 or leaf.device.type != "cpu" for leaf in params.values()):
+            raise ValueError("parameters: float32 on the CPU is right")
         return [self._vector(params[name], (lanes, *size), torch.float32) for name, size in self._sizes.items()]
 
     def _vector(self, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """tensor as C reads it."""
         if tuple(tensor.shape) != shape:
             raise ValueError(f"a tensor of shape {tuple(tensor.shape)}; {shape} is right")
-        return tensor.detach().to("cpu", dtype).contiguous()
+        return tensor.detach().to(dtype).contiguous()

@@ -27,9 +27,10 @@ INLINE float total(v8 x) {
 /* 0 where x is negative; NaN stays. */
 INLINE v8 rectified(v8 x) { return choose(x < 0.0f, (v8){0}, x); }
 
-/* e^x for x <= 0 to 2 units in the last place; NaN stays. Below -87 the result is what e^-87 is: as good as nothing. */
+/* e^x for x <= 0 to 2 units in the last place; NaN stays. Nothing below e^-80: what is made of it would soon be too
+ * small for a normal float, and some processors are very slow at such numbers. */
 INLINE v8 exponential(v8 x) {
-    x = choose(x < -87.0f, (v8){0} - 87.0f, x);
+    const m8 tiny = x < -80.0f;
     const v8 magic = (v8){0} + 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
     v8 whole = (x * 1.44269504f + magic) - magic;
     v8 rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
@@ -40,8 +41,8 @@ INLINE v8 exponential(v8 x) {
     poly = poly * rest + 1.6666665459e-1f;
     poly = poly * rest + 5.0000001201e-1f;
     poly = poly * rest * rest + rest + 1.0f;
-    m8 low = (m8)(whole + magic) & 511; /* the low bits of the whole number, which is at least -126 */
-    return poly * (v8)(((low + 127) & 255) << 23);
+    m8 low = (m8)(whole + magic) & 511; /* the low bits of the whole number, which is at least -116 */
+    return choose(tiny, (v8){0}, poly * (v8)(((low + 127) & 255) << 23));
 }
 
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
