@@ -241,7 +241,7 @@ def chains(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...], int]:
     return nn.Sequential(*layers, nn.LazyLinear(classes)), shape, classes
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(chains(), st.integers(1, 5), st.integers(1, 3), st.integers(1, 7), st.integers(1, 3))
 def test_odd_chains(
     chain: tuple[nn.Module, tuple[int, ...], int], lanes: int, steps: int, batch: int, threads: int

@@ -159,7 +159,7 @@ def test_chunks_fit_the_memory() -> None:
 
 def test_parallel_needs_memory_for_its_participants() -> None:
     sequential, parallel = (
-        Setting(model="mlp:hidden=200", participants=10, algorithm=name) for name in ("sequential", "parallel")
+        Setting(model="mlp:hidden=2000", participants=10, algorithm=name) for name in ("sequential", "parallel")
     )
     assert memory.measured(parallel, CPU) > 1.5 * memory.measured(sequential, CPU)
 

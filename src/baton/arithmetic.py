@@ -1,8 +1,9 @@
 """Where and how numbers are computed: device, precision of products, threads."""
 
+import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import torch
@@ -10,6 +11,8 @@ import torch
 from baton.errors import BadInput
 
 PRECISIONS = ("fp32", "tf32", "bf16")  # of the operands of matrix products; sums and parameters stay float32
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 
 
 def device_of(name: str) -> torch.device:
@@ -37,6 +40,14 @@ def cores() -> int:
     return min(mine, int(wanted)) if wanted.isdigit() and int(wanted) > 0 else mine
 
 
+def _keep_memory() -> None:
+    """Large blocks that are freed stay with the process: glibc would hand them back and pay for each page again."""
+    with suppress(OSError, AttributeError):
+        tell = ctypes.CDLL(None).mallopt
+        tell(_MMAP_THRESHOLD, 1 << 30)
+        tell(_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
 @contextmanager
 def arithmetic(precision: str) -> Iterator[None]:
     """Torch's own operations: the same result each time, at this precision, on one thread.
@@ -45,6 +56,7 @@ def arithmetic(precision: str) -> Iterator[None]:
     """
     threads, cudnn = torch.get_num_threads(), torch.backends.cudnn
     before = torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.deterministic
+    _keep_memory()
     torch.set_num_threads(1)
     torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
     cudnn.allow_tf32, cudnn.deterministic = precision != "fp32", True

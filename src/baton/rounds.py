@@ -42,8 +42,8 @@ class Simulation:
         """All participants' legs, S folded into the lane axis: order [L, S] -> [L, S, ...]."""
         count = order.shape[1]
         drawn = self.drawn if order is self.order and self.drawn else self.program.draw(self.round, order)
-        legs, lanes = self.program.legs, self.program.lanes.repeat(count)
-        trained = legs.train(legs.spread(x, count), lanes, Batches(*(field.flatten(0, 1) for field in drawn)))
+        flat = Batches(*(field.flatten(0, 1) for field in drawn))
+        trained = self.program.legs.train(x, self.program.lanes.repeat(count), flat)
         return {name: leaf.view(*order.shape, *leaf.shape[1:]) for name, leaf in trained.items()}
 
     def sizes(self, order: Tensor) -> Tensor:

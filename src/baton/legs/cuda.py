@@ -1,5 +1,7 @@
 """The leg on a GPU, by kernels that know the lane axis."""
 
+from math import prod
+
 import torch
 from torch import Tensor
 
@@ -10,29 +12,33 @@ from baton.datasets.images import Normaliser, crop_and_flip
 from baton.lanes import Lanes, Params
 from baton.nn import Net, cuda, graph
 
-BLOCK_BYTES = 1 << 30  # what one block of samples may take over all lanes while it is evaluated
+BLOCK_BYTES = 4 << 30  # what one block of samples may take over all lanes while it is evaluated
 
 
 def build(net: Net, layers: list[graph.Layer], data: Dataset, clients: Clients, precision: str) -> "Cuda | None":
     """None where a layer has no such kernel."""
     kernels = cuda.compile(layers, net.sizes(), tuple(clients.x.shape[1:]), precision)
-    return Cuda(kernels, net, data, clients) if kernels else None
+    return Cuda(kernels, layers, net, data, clients) if kernels else None
 
 
 class Cuda:
     """Known layers in float32, products at a chosen precision."""
 
-    def __init__(self, kernels: "cuda.Kernels", net: Net, data: Dataset, clients: Clients) -> None:
+    def __init__(
+        self, kernels: "cuda.Kernels", layers: list[graph.Layer], net: Net, data: Dataset, clients: Clients
+    ) -> None:
         self.kernels, self.net, self.data, self.clients = kernels, net, data, clients
         self.quick = isinstance(data.prepare, Normaliser) and data.augment in (None, crop_and_flip)
-        sample = prepared(data, clients.x[:1], net.dtype)[0]
-        self.bytes_each = (2 * sample.numel() + 2 * net.activations(sample)) * 4
+        widest = max(prod(layer.shape) for layer in layers)
+        self.bytes_each = 4 * (prod(clients.x.shape[1:]) + 2 * widest)  # of a sample, a layer's input and output
 
     def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
         """K steps."""
         k = self.kernels
         lr = torch.where(batches.held > 0, lanes.lr, 0.0)
         flat = k.flat(x)
+        if len(flat) < len(lr):
+            flat = flat.repeat_interleave(len(lr) // len(flat), 0)
         operands, into = k.operands(flat), None  # the first step leaves x as it is, the others write over their own
         by_step = (field.transpose(0, 1).contiguous() for field in (batches.places, batches.key, batches.weight))
         for at, key, weight in zip(*by_step, strict=True):
@@ -49,10 +55,6 @@ class Cuda:
         places = places if places.dim() == 2 else places.unsqueeze(0)
         parts = [self._samples(pool, at, None) for at in torch.split(places, size, 1)]
         return torch.cat([self.kernels.logits(flat, operands, part) for part in parts], 1)
-
-    def spread(self, x: Params, count: int) -> Params:
-        """The arena as a whole."""
-        return self.kernels.leaves(self.kernels.flat(x).repeat_interleave(count, 0))
 
     def _samples(self, pool: Tensor, places: Tensor, key: Tensor | None) -> Tensor:
         """Stored samples at places [L, b] as the kernels take them, augmented where a key [L] is given."""

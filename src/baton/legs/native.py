@@ -9,7 +9,6 @@ from baton.clients import Batches, Clients
 from baton.datasets import Dataset
 from baton.datasets.images import Normaliser
 from baton.lanes import Lanes, Params
-from baton.legs.base import repeated
 from baton.nn import Net, graph, native
 
 AUGMENTED = 2048  # samples that are augmented at once
@@ -59,7 +58,3 @@ class Native:
     def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:
         """All lanes in one call."""
         return self.kernels.logits({name: x[name] for name in self.names}, pool, places, self.threads)
-
-    def spread(self, x: Params, count: int) -> Params:
-        """Leaf by leaf."""
-        return repeated(x, count)

@@ -31,7 +31,7 @@ class Plain:
 
     def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
         """K steps."""
-        lr = torch.where(batches.held > 0, lanes.lr, 0.0)
+        x, lr = repeated(x, len(batches.held)), torch.where(batches.held > 0, lanes.lr, 0.0)
         for k in range(batches.places.shape[1]):
             at = batches.places[:, k]
             g = self.gradient(x, batches.key[:, k], self.clients.x[at], self.clients.y[at], batches.weight[:, k])
@@ -47,10 +47,6 @@ class Plain:
 
     def _forward(self, params: Params, samples: Tensor) -> Tensor:
         return self.net.evaluate(params, prepared(self.data, samples, self.net.dtype))
-
-    def spread(self, x: Params, count: int) -> Params:
-        """Leaf by leaf."""
-        return repeated(x, count)
 
 
 def gradient(net: Net, data: Dataset, threads: int = 1) -> Gradient:

@@ -9,6 +9,7 @@ from baton.clients import Batches, Clients
 from baton.datasets import Dataset
 from baton.datasets.quadratic import split
 from baton.lanes import Lanes, Params
+from baton.legs.base import repeated
 from baton.legs.plain import Plain, sgd
 from baton.nn import Net
 
@@ -28,7 +29,7 @@ class Quadratics(Plain):
         share = batches.weight / batches.weight.sum(-1, keepdim=True).clamp(min=1)
         hessian, slope, _ = split((rows * share.unsqueeze(-1)).sum(2))  # [L, K, d, d], [L, K, d]
         hessian = (hessian + hessian.mT) / 2
-        lr = torch.where(batches.held > 0, lanes.lr, 0.0)
+        x, lr = repeated(x, len(batches.held)), torch.where(batches.held > 0, lanes.lr, 0.0)
         for a, c in zip(hessian.unbind(1), slope.unbind(1), strict=True):
             x = sgd(x, {"x": _product(a, x["x"]) + c}, lr, lanes.clip if self.clipped else None, lanes.weight_decay)
         return x

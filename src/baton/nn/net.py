@@ -16,6 +16,8 @@ from baton.nn.graph import Layer, layers
 from baton.nn.pooling import quicken
 from baton.nn.swap import swap
 
+_GENERATOR = threading.Lock()  # torch has one for all threads
+
 
 def _key_dropout(module: nn.Module) -> None:
     """Every nn.Dropout in the tree becomes a KeyedDropout, in the order of the tree."""
@@ -41,8 +43,8 @@ def _refuse(module: nn.Module) -> None:
 
 def _try(module: nn.Module, sample: Tensor, name: str) -> None:
     """One forward pass: the samples fit, and nothing is drawn outside the keys."""
-    before = torch.get_rng_state()
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with _GENERATOR, torch.random.fork_rng(devices=[]), torch.no_grad():
+        before = torch.get_rng_state()
         try:
             module.train()(sample)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
@@ -89,7 +91,7 @@ class Net:
 
     def _fresh(self, seed: int) -> nn.Module:
         """A new module, initialised from `seed` alone; the global generator is left as it was."""
-        with torch.random.fork_rng(devices=[]):
+        with _GENERATOR, torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed the GPU's too
             return self.build().to(self.dtype)
 

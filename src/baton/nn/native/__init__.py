@@ -58,7 +58,7 @@ class _Job(ctypes.Structure):
         ("stages", ctypes.c_int64),
         ("pool", _Pool),
         *((name, ctypes.c_void_p) for name in ("params", "results", "sizes")),
-        *((name, ctypes.c_int64) for name in ("lanes", "steps", "batch")),
+        *((name, ctypes.c_int64) for name in ("lanes", "steps", "batch", "repeat")),
         *((name, ctypes.c_void_p) for name in ("lr", "clip", "decay", "places", "weight", "key")),
         *((name, ctypes.c_int64) for name in ("shared", "block", "threads", "split")),
         *((name, ctypes.c_void_p) for name in ("logits", "space")),
@@ -197,23 +197,27 @@ class Kernels:
     ) -> Params:
         """params after K steps of each lane: mean cross-entropy over samples of weight 1, clip, weight decay, step.
 
+        params may have L / n lanes: then each of theirs is where n in a row start from.
         lr, clip (0: none), weight_decay [L]; pool_x [N, *sample] uint8 or float32 (taken as it is); pool_y [N]; places
         [L, K, b] in the pool; weight [L, K, b] 1, or 0 for padding; key [L, K] of dropout. A lane with lr = 0 stays as
         it is. A lane's result is the same to the bit alone and among others, unless there are threads left over and the
         model is heavy: then its batch is split between them, and the sums are rounded in another order.
         """
         lanes, steps, batch = places.shape
-        leaves = self._leaves(params, lanes)
+        own = len(next(iter(params.values())))
+        if own < 1 or lanes % own:
+            raise ValueError(f"parameters: {own} lanes for {lanes} legs; as many, or a divisor is right")
+        leaves = self._leaves(params, own)
         numbers = [self._vector(v, (lanes,), torch.float32) for v in (lr, clip, weight_decay)]
         weight = self._vector(weight, (lanes, steps, batch), torch.float32)
         places = self._vector(places, (lanes, steps, batch), torch.int64)
         key = self._vector(key, (lanes, steps), torch.int64)
         labels = self._vector(pool_y, (len(pool_x),), torch.int64)
-        results = [torch.empty_like(leaf) for leaf in leaves]
+        results = [torch.empty(lanes, *size) for size in self._sizes.values()]
         if batch < 1:
             raise ValueError("places: no samples in a batch")
         if lanes:
-            job = _Job(lanes=lanes, steps=steps, batch=batch, block=batch)
+            job = _Job(lanes=lanes, steps=steps, batch=batch, repeat=lanes // own, block=batch)
             job.lr, job.clip, job.decay = (v.data_ptr() for v in numbers)
             job.weight, job.key, job.pool.y = weight.data_ptr(), key.data_ptr(), labels.data_ptr()
             made = _pointers(results)
@@ -282,6 +286,7 @@ class Kernels:
 
     def _vector(self, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """tensor as C reads it."""
-        if tuple(tensor.shape) != shape:
+        if tensor.shape != shape:
             raise ValueError(f"a tensor of shape {tuple(tensor.shape)}; {shape} is right")
-        return tensor.detach().to(dtype).contiguous()
+        ready = tensor.dtype == dtype and tensor.is_contiguous()  # the rule: five checks are cheaper than five calls
+        return tensor if ready else tensor.detach().to(dtype).contiguous()

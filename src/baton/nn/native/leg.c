@@ -27,9 +27,10 @@ typedef struct {
     const Layer *layers;
     i64 stages;
     Pool pool;
-    float *const *params, *const *results; /* [lanes, ...] a leaf */
+    float *const *params, *const *results; /* [lanes / repeat, ...] and [lanes, ...] a leaf */
     const i64 *sizes;                      /* floats a lane of each leaf */
     i64 lanes, steps, batch;
+    i64 repeat;                     /* lanes in a row that start from the same parameters */
     const float *lr, *clip, *decay; /* [lanes] */
     const i64 *places;              /* [lanes, steps, batch]; evaluation: [lanes or 1, batch] */
     const float *weight;            /* [lanes, steps, batch] */
@@ -85,16 +86,6 @@ static int gather(const Pool *pool, const Buffer *b, const i64 *places, i64 coun
     return FINE;
 }
 
-/* Calls the next step's samples into the cache: they lie anywhere in a pool of many megabytes. */
-static void call_in(const Pool *pool, const i64 *places, i64 count) {
-    const i64 size = pool->planes * pool->plane * (pool->bytes ? 1 : 4);
-    for (i64 n = 0; n < count; n++)
-        if (places[n] >= 0 && places[n] < pool->samples) {
-            __builtin_prefetch(pool->y + places[n]);
-            for (i64 i = 0; i < size; i += 64) __builtin_prefetch((const char *)pool->x + places[n] * size + i);
-        }
-}
-
 /* Weights in the other order, for the derivative by a layer's input: this thread's part of them. */
 static void derive(const Model *m, const float *params, float *w, i64 part, i64 parts) {
     for (i64 k = 0; k < m->stages; k++) {
@@ -147,7 +138,7 @@ static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barri
     /* Whole vectors: `parameters` is a multiple of 16. */
     const i64 from = m->parameters / 16 * part / parts * 16, to = m->parameters / 16 * (part + 1) / parts * 16;
     const i64 sample = job->batch * part / parts, count = job->batch * (part + 1) / parts - sample;
-    if (part == 0) pack(m, job->params, job->sizes, lane, params);
+    if (part == 0) pack(m, job->params, job->sizes, lane / job->repeat, params);
     if (barrier) pthread_barrier_wait(barrier);
     i64 *labels = (i64 *)(void *)(w + m->labels);
     for (i64 k = 0; k < job->steps && lr != 0.0f; k++) {
@@ -163,7 +154,6 @@ static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barri
             labels[n] = job->pool.y[job->places[at + sample + n]];
             if (labels[n] < 0 || labels[n] >= m->classes) status = BAD_INDEX;
         }
-        if (k + 1 < job->steps) call_in(&job->pool, job->places + at + job->batch + sample, count);
         if (status) {
             atomic_store(&r->status, status);
         } else {

@@ -45,7 +45,11 @@ INLINE v8 exponential(v8 x) {
     return choose(tiny, (v8){0}, poly * (v8)(((low + 127) & 255) << 23));
 }
 
+#ifdef __clang__
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else /* gcc has that only since version 12 */
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (m8){__VA_ARGS__})
+#endif
 
 /* to[j][i] = from[i][j], 8 x 8. */
 INLINE void transpose8(const float *from, i64 from_row, float *to, i64 to_row) {
