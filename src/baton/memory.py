@@ -73,12 +73,13 @@ def _counted(lanes: Sequence[Setting]) -> int:
 
 
 def measured(setting: Setting, device: torch.device) -> int:
-    """From short rounds of one lane: one leg and one step, twice the steps, twice the legs; the rest is proportion."""
+    """From short rounds of one lane: two legs of one step, a step more, a leg more; the rest is proportion."""
     legs, steps = setting.participants, setting.local_steps
-    one = _peak(setting, 1, 1, device)
-    a_step = _peak(setting, 1, 2, device) - one if steps > 1 else 0
-    a_leg = _peak(setting, 2, 1, device) - one if legs > 1 else 0
-    return one + (steps - 1) * a_step * legs + (legs - 1) * a_leg
+    few = min(2, legs)  # the second leg may need what the first did not, the third needs what the second did
+    first = _peak(setting, few, 1, device)
+    a_step = (_peak(setting, few, 2, device) - first) / few if steps > 1 else 0
+    a_leg = _peak(setting, 3, 1, device) - first if legs > 2 else 0
+    return int(first + (legs - few) * a_leg + (steps - 1) * legs * a_step)
 
 
 def _peak(setting: Setting, legs: int, steps: int, device: torch.device) -> int:

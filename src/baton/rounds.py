@@ -16,7 +16,7 @@ from baton.program import Program
 Round = Callable[[int, State, Tensor], tuple[Tensor, State, Tensor]]
 
 _CAPTURING = Lock()  # other threads may go on with theirs, but not begin another capture
-LEGS, DRAWS = 16384, 16384  # at most so many legs and samples are drawn in one go: few cost more in calls than in draws
+LEGS, DRAWS = 16384, 65536  # at most so many legs and samples are drawn in one go: few cost more in calls than in draws
 
 
 class Simulation:

@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -227,19 +226,25 @@ def _tables(at: Snapshot) -> Tables:
 
 def _metrics_csv(tables: Tables, lane: int, round: int, diverged: int) -> bytes:
     """Rows by round; empty where a metric was not taken, nan from the round a run diverged at, which ends it."""
-    columns = [*COLUMNS, *(name for name in EXACT if name in tables)]
     end = round + 1 if diverged < 0 else diverged
-    cells = {
-        name: {r: repr(value) for r, value in zip(rounds, values[lane].tolist(), strict=True) if r < end}
-        for name, (rounds, values) in tables.items()
-    }
+    rounds = sorted({r for taken, _ in tables.values() for r in taken if r < end})
+    place = {r: i for i, r in enumerate(rounds)}
+    columns = [list(map(str, rounds))]
+    header = ["round", *COLUMNS, *(name for name in EXACT if name in tables)]
+    for name in header[1:]:
+        taken, values = tables.get(name, ([], np.zeros((lane + 1, 0))))
+        cells = map(repr, values[lane].tolist())
+        if taken == rounds:
+            columns.append(list(cells))
+        else:
+            columns.append([""] * len(rounds))
+            for r, cell in zip(taken, cells, strict=True):
+                if r < end:
+                    columns[-1][place[r]] = cell
     if diverged >= 0:
-        for column in cells.values():
-            column[diverged] = "nan"
-    rounds = sorted(set().union(*cells.values()))
-    filled = [map(cells.get(name, {}).get, rounds, repeat("")) for name in columns]
-    lines = map(",".join, zip(map(str, rounds), *filled, strict=True))
-    return "\n".join([",".join(["round", *columns]), *lines, ""]).encode()
+        columns = [[*column, "nan" if name in tables else ""] for name, column in zip(header, columns, strict=True)]
+        columns[0][-1] = str(diverged)
+    return "\n".join([",".join(header), *map(",".join, zip(*columns, strict=True)), ""]).encode()
 
 
 def _read_metrics(path: Path) -> Metrics:
