@@ -370,7 +370,7 @@ def of_leg(dataset: str, model: str, limit: float) -> None:
             mine = built
         assert isinstance(mine, leg.Cuda)
         plain = Plain(program.net, data, program.clients)
-        batches = program.draw(0, program.order(0)).leg(1)
+        batches = program.draw(0, program.order(0))[1]
         x = program.net.init(program.seeds)
         before = {name: leaf.clone() for name, leaf in x.items()}
         found, wanted = mine.train(x, program.lanes, batches), plain.train(x, program.lanes, batches)

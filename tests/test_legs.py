@@ -54,7 +54,7 @@ def test_a_leg_in_c_is_the_plain_leg(model: str, threads: int) -> None:
     x = program.net.init(program.seeds)
     drawn = program.draw(0, program.order(0))
     for leg in (0, 1):
-        made, wanted = (way.train(x, program.lanes, drawn.leg(leg)) for way in (program.legs, plain(program)))
+        made, wanted = (way.train(x, program.lanes, drawn[leg]) for way in (program.legs, plain(program)))
         # VGG-9: among a million activations one may fall on the other side of a ReLU or a maximum, here or in torch
         assert far(made, wanted, x) < (3e-2 if model == "vgg9" else 1e-4)
         x = wanted
@@ -107,7 +107,7 @@ def test_quadratics_in_closed_form_are_the_plain_leg(sigma: int) -> None:
     program = Program(settings, CPU)
     assert isinstance(program.legs, Quadratics)
     x = program.net.init(program.seeds)
-    drawn = program.draw(0, program.order(0)).leg(0)
+    drawn = program.draw(0, program.order(0))[0]
     made, wanted = (way.train(x, program.lanes, drawn) for way in (program.legs, plain(program)))
     assert far(made, wanted, x) < 1e-12
 

@@ -96,11 +96,7 @@ class Batches(NamedTuple):
     places: Tensor  # [L, K, b] in the pool
     weight: Tensor  # [L, K, b] 1, or 0 where a short batch is padded
     key: Tensor  # [L, K] for what is drawn anew at each step: dropout, augmentation
-    held: Tensor  # [L] samples the client holds
-
-    def leg(self, which: int) -> "Batches":
-        """One of S legs a lane, from fields [L, S, ...]."""
-        return Batches(*(field[:, which] for field in self))
+    lr: Tensor  # [L] eta; 0 where the client holds no samples: it hands the model on as it is
 
 
 def spans(clients: Clients, lanes: Lanes, client: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,7 +128,7 @@ def batches(clients: Clients, lanes: Lanes, round: int | Tensor, client: Tensor,
         item = order.gather(1, flat).view(place.shape)
     places = clients.samples[(first.view(-1, 1, 1) + item).clamp(max=len(clients.samples) - 1)]
     key = rng.bits(visit.unsqueeze(1), rng.DROPOUT, torch.arange(steps, device=client.device))
-    return Batches(places, weight, key, count)
+    return Batches(places, weight, key, torch.where(count > 0, lanes.lr, 0.0))
 
 
 def members(clients: Clients, lanes: Lanes, chosen: Tensor) -> tuple[Tensor, Tensor]:

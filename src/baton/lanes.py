@@ -1,5 +1,6 @@
 """Lanes: independent runs that advance together. Every leaf of Params carries the lane axis first."""
 
+from math import inf
 from typing import NamedTuple
 
 import torch
@@ -36,7 +37,8 @@ def norm(x: Params) -> Tensor:
 
 def finite(x: Params) -> Tensor:
     """Which lanes hold only finite numbers: [L]."""
-    return torch.stack([leaf.reshape(len(leaf), -1).isfinite().all(1) for leaf in x.values()]).all(0)
+    largest = [torch.linalg.vector_norm(leaf.reshape(len(leaf), -1), inf, 1) for leaf in x.values()]
+    return torch.stack(largest).isfinite().all(0)  # NaN is the largest of all
 
 
 def where(mask: Tensor, a: Params, b: Params) -> Params:

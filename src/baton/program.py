@@ -66,8 +66,11 @@ class Program:
         order: Tensor = self._schedule(seed, number, s.clients, s.participants, **self._schedule_options)
         return order.view(-1, count, s.participants)
 
-    def draw(self, round: int | Tensor, order: Tensor) -> Batches:
-        """The minibatches of participants [L, S], one leg each: fields [L, S, ...]."""
-        count = order.shape[1]
-        drawn = clients.batches(self.clients, self.lanes.repeat(count), round, order.flatten(), self.setting)
-        return Batches(*(field.view(*order.shape, *field.shape[1:]) for field in drawn))
+    def draw(self, round: int | Tensor, order: Tensor) -> list[Batches]:
+        """The minibatches of participants [L, S], a leg each; round: one, or a tensor of one a leg [S]."""
+        lanes, count = order.shape
+        tiled = Lanes(*(field.repeat(count) for field in self.lanes))
+        number = round.repeat_interleave(lanes) if isinstance(round, Tensor) and round.dim() else round
+        drawn = clients.batches(self.clients, tiled, number, order.t().flatten(), self.setting)
+        legs = zip(*(field.view(count, lanes, *field.shape[1:]).unbind(0) for field in drawn), strict=True)
+        return [Batches(*leg) for leg in legs]

@@ -26,23 +26,24 @@ class Simulation:
     """
 
     def __init__(
-        self, program: Program, round: int | Tensor, order: Tensor | None = None, drawn: Batches | None = None
+        self, program: Program, round: int | Tensor, order: Tensor | None = None, drawn: list[Batches] | None = None
     ) -> None:
         self.program, self.round, self.order, self.drawn = program, round, order, drawn
 
     def train(self, x: Params, client: Tensor) -> Params:
         """One leg a lane: client [L]."""
         column = _column(client, self.order)
-        if self.drawn is not None and column is not None:
-            return self.program.legs.train(x, self.program.lanes, self.drawn.leg(column))
-        drawn = self.program.draw(self.round, client.unsqueeze(1)).leg(0)
-        return self.program.legs.train(x, self.program.lanes, drawn)
+        if self.drawn is None or column is None:
+            leg = self.program.draw(self.round, client.unsqueeze(1))[0]
+        else:
+            leg = self.drawn[column]
+        return self.program.legs.train(x, self.program.lanes, leg)
 
     def train_all(self, x: Params, order: Tensor) -> Params:
         """All participants' legs, S folded into the lane axis: order [L, S] -> [L, S, ...]."""
         count = order.shape[1]
         drawn = self.drawn if order is self.order and self.drawn else self.program.draw(self.round, order)
-        flat = Batches(*(field.flatten(0, 1) for field in drawn))
+        flat = Batches(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*drawn, strict=True)))
         trained = self.program.legs.train(x, self.program.lanes.repeat(count), flat)
         return {name: leaf.view(*order.shape, *leaf.shape[1:]) for name, leaf in trained.items()}
 
@@ -61,11 +62,13 @@ def _column(client: Tensor, order: Tensor | None) -> int | None:
 
 
 def _train(
-    program: Program, round: int | Tensor, order: Tensor, drawn: Batches, state: State, diverged: Tensor
+    program: Program, round: int | Tensor, order: Tensor, drawn: list[Batches], state: State, diverged: Tensor
 ) -> tuple[State, Tensor]:
     """The algorithm's round; a lane that leaves the finite numbers, or has left them, keeps its last finite state."""
     new = program.algorithm.round(state, order, Simulation(program, round, order, drawn))
     sound = finite(new) & (diverged < 0)
+    if not sound.is_cuda and bool(sound.all()):
+        return new, diverged
     number = torch.where(sound | (diverged >= 0), diverged, round + 1)
     return where(sound, new, state), number
 
@@ -77,16 +80,16 @@ def ahead(program: Program) -> Round:
     size = setting.batch_size if setting.sampling == "replacement" else min(setting.batch_size, program.clients.largest)
     samples = setting.local_steps * size  # of one leg
     many = max(1, min(LEGS, DRAWS // max(1, samples)) // legs)
-    known: dict[int, tuple[Tensor, Batches]] = {}
+    known: dict[int, tuple[Tensor, list[Batches]]] = {}
 
     def look(first: int) -> None:
         numbers = range(first, min(first + many, setting.rounds))
         orders = program.orders(numbers)
-        which = torch.tensor(numbers).repeat_interleave(setting.participants).repeat(len(program.seeds))
-        drawn = program.draw(which, orders.flatten(1))
-        parts = zip(*(torch.split(field, setting.participants, 1) for field in drawn), strict=True)
+        count = setting.participants
+        drawn = program.draw(torch.tensor(numbers).repeat_interleave(count), orders.flatten(1))
         known.clear()
-        known.update(zip(numbers, zip(orders.unbind(1), (Batches(*p) for p in parts), strict=True), strict=True))
+        for i, (round, order) in enumerate(zip(numbers, orders.unbind(1), strict=True)):
+            known[round] = order, drawn[i * count : (i + 1) * count]
 
     def train(round: int, state: State, diverged: Tensor) -> tuple[Tensor, State, Tensor]:
         if round not in known:

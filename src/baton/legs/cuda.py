@@ -35,7 +35,7 @@ class Cuda:
     def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
         """K steps."""
         k = self.kernels
-        lr = torch.where(batches.held > 0, lanes.lr, 0.0)
+        lr = batches.lr
         flat = k.flat(x)
         if len(flat) < len(lr):
             flat = flat.repeat_interleave(len(lr) // len(flat), 0)

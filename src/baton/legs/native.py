@@ -40,20 +40,20 @@ class Native:
     def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
         """K steps, in as many calls as augmented samples need memory."""
         x = {name: x[name] for name in self.names}
-        lr = torch.where(batches.held > 0, lanes.lr, 0.0)
-        steps = batches.places.shape[1]
-        samples = batches.places[:, :1].numel()  # of one step
-        at_once = max(1, AUGMENTED // samples) if self.augment else steps
-        for k in range(0, steps, at_once):
-            part = slice(k, k + at_once)
-            pool, labels, places = self.clients.x, self.clients.y, batches.places[:, part]
-            key, weight = batches.key[:, part], batches.weight[:, part]
-            if self.augment:
-                pool = self.augment(pool[places], rng.bits(key, rng.AUGMENT)).flatten(0, 2)
-                labels, places = labels[places].flatten(), torch.arange(len(pool)).view(places.shape)
-            numbers = (lr, lanes.clip, lanes.weight_decay)
-            x = self.kernels.steps(x, *numbers, pool, labels, places, weight, key, self.threads)
+        if not self.augment:
+            return self._steps(x, lanes, batches, self.clients.x, self.clients.y)
+        at_once = max(1, AUGMENTED // batches.places[:, 0].numel())  # steps
+        for k in range(0, batches.places.shape[1], at_once):
+            places, weight, key = (field[:, k : k + at_once] for field in batches[:3])
+            pool = self.augment(self.clients.x[places], rng.bits(key, rng.AUGMENT)).flatten(0, 2)
+            own = torch.arange(len(pool)).view(places.shape)
+            part = Batches(own, weight, key, batches.lr)
+            x = self._steps(x, lanes, part, pool, self.clients.y[places].flatten())
         return x
+
+    def _steps(self, x: Params, lanes: Lanes, batches: Batches, pool: Tensor, labels: Tensor) -> Params:
+        numbers = (batches.lr, lanes.clip, lanes.weight_decay)
+        return self.kernels.steps(x, *numbers, pool, labels, *batches[:3], self.threads)
 
     def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:
         """All lanes in one call."""

@@ -31,11 +31,11 @@ class Plain:
 
     def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
         """K steps."""
-        x, lr = repeated(x, len(batches.held)), torch.where(batches.held > 0, lanes.lr, 0.0)
+        x = repeated(x, len(batches.lr))
         for k in range(batches.places.shape[1]):
             at = batches.places[:, k]
             g = self.gradient(x, batches.key[:, k], self.clients.x[at], self.clients.y[at], batches.weight[:, k])
-            x = sgd(x, g, lr, lanes.clip if self.clipped else None, lanes.weight_decay)
+            x = sgd(x, g, batches.lr, lanes.clip if self.clipped else None, lanes.weight_decay)
         return x
 
     def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:

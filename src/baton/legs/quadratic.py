@@ -29,9 +29,10 @@ class Quadratics(Plain):
         share = batches.weight / batches.weight.sum(-1, keepdim=True).clamp(min=1)
         hessian, slope, _ = split((rows * share.unsqueeze(-1)).sum(2))  # [L, K, d, d], [L, K, d]
         hessian = (hessian + hessian.mT) / 2
-        x, lr = repeated(x, len(batches.held)), torch.where(batches.held > 0, lanes.lr, 0.0)
+        x = repeated(x, len(batches.lr))
         for a, c in zip(hessian.unbind(1), slope.unbind(1), strict=True):
-            x = sgd(x, {"x": _product(a, x["x"]) + c}, lr, lanes.clip if self.clipped else None, lanes.weight_decay)
+            g = {"x": _product(a, x["x"]) + c}
+            x = sgd(x, g, batches.lr, lanes.clip if self.clipped else None, lanes.weight_decay)
         return x
 
 

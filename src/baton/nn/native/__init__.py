@@ -172,7 +172,7 @@ class Kernels:
         self._run = code.baton_run
         self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int
         self._stages = (_Stage * len(stages))(*stages)
-        self._sizes, self._sample = sizes, sample
+        self._sizes, self._names, self._sample = sizes, list(sizes), sample
         self._floats = torch.tensor([prod(size) for size in sizes.values()], dtype=torch.int64)
         planes = sample[0] if len(sample) == 3 else 1
         self._pixels = [torch.tensor(v * (1 if len(v) > 1 else planes), dtype=torch.float32) for v in pixels]
@@ -278,11 +278,14 @@ class Kernels:
 
     def _leaves(self, params: Params, lanes: int) -> list[Tensor]:
         """The parameters in the order of `sizes`, checked."""
-        if list(params) != list(self._sizes):
-            raise ValueError(f"parameters: {', '.join(params)}; {', '.join(self._sizes)} is right")
-        if any(leaf.dtype != torch.float32 or leaf.device.type != "cpu" for leaf in params.values()):
-            raise ValueError("parameters: float32 on the CPU is right")
-        return [self._vector(params[name], (lanes, *size), torch.float32) for name, size in self._sizes.items()]
+        if list(params) != self._names:
+            raise ValueError(f"parameters: {', '.join(params)}; {', '.join(self._names)} is right")
+        leaves = []
+        for leaf, size in zip(params.values(), self._sizes.values(), strict=True):
+            if leaf.dtype != torch.float32 or leaf.is_cuda:
+                raise ValueError("parameters: float32 on the CPU is right")
+            leaves.append(self._vector(leaf, (lanes, *size), torch.float32))
+        return leaves
 
     def _vector(self, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """tensor as C reads it."""
