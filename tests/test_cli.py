@@ -177,7 +177,7 @@ def in_flight(folder: Path) -> bool:
 def test_kill_9_at_any_moment_and_again_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("whole", "pieces"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "s.toml").write_text(STUDY.format(rounds=150))
+        (tmp_path / name / "s.toml").write_text(STUDY.format(rounds=1500))
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     with start(whole) as process:
         assert process.wait(timeout=300) == 0
@@ -187,7 +187,7 @@ def test_kill_9_at_any_moment_and_again_gives_the_same_bytes(tmp_path: Path) -> 
             deadline = time.monotonic() + 60
             while process.poll() is None and not in_flight(pieces) and time.monotonic() < deadline:
                 time.sleep(0.01)
-            time.sleep(chance.uniform(0, 1.5))
+            time.sleep(chance.uniform(0, 0.8))
             if process.poll() is None and killed < 4:
                 process.kill()
                 killed += 1

@@ -246,3 +246,61 @@ def test_work_in_flight_round_trips(tmp_path: Path) -> None:
     assert at.round == 5
     assert [r for r, _ in at.history["test_loss"]] == [0, 3]
     assert at.state["1.weight"].shape == (6, 10, 64)
+
+
+# Side by side
+
+
+def narrow() -> list[Setting]:
+    """One lane each of programs that cannot be shared: other K, another model, another algorithm."""
+    common = {**BASE, "clients": 8, "participants": 3}
+    apart = [{"local_steps": k} for k in (1, 2, 3)] + [{"model": "mlp"}, {"dtype": "float64"}, {"algorithm": "parallel"}]
+    return [Setting(**common | one) for one in apart]
+
+
+@pytest.fixture
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("baton.sweep.cores", lambda: 4)
+
+
+@pytest.mark.usefixtures("four_cores")
+def test_narrow_chunks_train_side_by_side_and_give_the_same_bytes_as_alone(tmp_path: Path) -> None:
+    settings = narrow()
+    laid = planned(settings, None)
+    assert laid.share == [0.75, 0.25, 0.25, 0.25, 0.25, 0.25]
+    chunks = [p.chunk for p in sweep(settings, Store(tmp_path / "together"), CPU)]
+    assert sorted(chunks) == [c for c in range(1, 7) for _ in range(12)]
+    for setting in settings:
+        run(setting, tmp_path / "alone", quiet=True)
+    assert files(tmp_path / "together") == files(tmp_path / "alone")
+
+
+@pytest.mark.usefixtures("four_cores")
+@pytest.mark.parametrize("stop", [1, 9, 30])
+def test_side_by_side_stopped_and_gone_on_with_gives_the_same_bytes(stop: int, tmp_path: Path) -> None:
+    finish(narrow(), tmp_path / "whole")
+    finish(narrow(), tmp_path / "pieces", stop_after=stop)
+    assert list((tmp_path / "pieces" / ".work").glob("*/*.safetensors"))
+    finish(narrow(), tmp_path / "pieces")
+    assert files(tmp_path / "pieces") == files(tmp_path / "whole")
+    assert not list((tmp_path / "pieces" / ".work").iterdir())
+
+
+@pytest.mark.usefixtures("four_cores")
+def test_what_needs_much_memory_trains_alone(tmp_path: Path) -> None:
+    del tmp_path
+    settings = narrow()
+    each = max(memory.measured(s, CPU) for s in settings)
+    assert max(planned(settings, each).share) == 1.0
+    assert planned(settings[:1], None).share == [1.0]  # nobody beside it: all cores are its own
+
+
+def test_a_plan_of_another_precision_is_not_gone_on_with(tmp_path: Path) -> None:
+    settings = grid()[:2]
+    running = sweep(settings, Store(tmp_path), CPU, precision="fp32")
+    next(running)
+    running.close()
+    next(sweep([*settings, Setting(**BASE, seed=77)], Store(tmp_path), CPU, precision="tf32"))
+    plans = [json.loads(path.read_text()) for path in (tmp_path / ".work").glob("*/plan.json")]
+    assert sorted(plan["precision"] for plan in plans) == ["fp32", "tf32"]
+    assert all(len(list(path.parent.glob("*.safetensors"))) == 1 for path in (tmp_path / ".work").glob("*/plan.json"))

@@ -7,6 +7,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
@@ -104,12 +105,14 @@ def _article(kind: type) -> str:
     return {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}[kind]
 
 
+@cache
 def options(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The parameters a user may give by name: the keyword-only ones."""
     found = inspect.signature(function, eval_str=True).parameters
     return {name: p for name, p in found.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
+@cache
 def _rest(function: Callable[..., Any]) -> tuple[str, Rest] | None:
     """The keyword marked Rest, if there is one."""
     for key, parameter in options(function).items():

@@ -18,6 +18,7 @@ import numpy as np
 import safetensors
 import torch
 from numpy.typing import NDArray
+from pydantic_core import to_json
 from safetensors.torch import load_file, save
 
 from baton.engine import Snapshot
@@ -224,6 +225,13 @@ def _tables(at: Snapshot) -> Tables:
     return {name: ([r for r, _ in rows], np.stack([v for _, v in rows], 1)) for name, rows in at.history.items()}
 
 
+def _texts(values: NDArray[np.float64]) -> list[str]:
+    """Each number in the fewest digits that give it back."""
+    if len(values) == 0 or not np.isfinite(values).all():
+        return [repr(value) for value in values.tolist()]
+    return to_json(values.tolist()).decode()[1:-1].split(",")  # a million a second were too few for repr
+
+
 def _metrics_csv(tables: Tables, lane: int, round: int, diverged: int) -> bytes:
     """Rows by round; empty where a metric was not taken, nan from the round a run diverged at, which ends it."""
     end = round + 1 if diverged < 0 else diverged
@@ -233,9 +241,9 @@ def _metrics_csv(tables: Tables, lane: int, round: int, diverged: int) -> bytes:
     header = ["round", *COLUMNS, *(name for name in EXACT if name in tables)]
     for name in header[1:]:
         taken, values = tables.get(name, ([], np.zeros((lane + 1, 0))))
-        cells = map(repr, values[lane].tolist())
+        cells = _texts(values[lane])
         if taken == rounds:
-            columns.append(list(cells))
+            columns.append(cells)
         else:
             columns.append([""] * len(rounds))
             for r, cell in zip(taken, cells, strict=True):

@@ -128,8 +128,6 @@ def sweep(
                 done[number] = steps[number] * at.round // lanes[0].rounds
                 where = (number + 1, len(todo), len(lanes), at.round, lanes[0].rounds)
                 yield Progress(*where, sum(done), sum(steps), cut)
-                if at.round == lanes[0].rounds:
-                    done[number] = steps[number]
         work.remove()
 
 
