@@ -99,10 +99,11 @@ def test_a_client_without_samples_hands_the_model_on() -> None:
     assert all(torch.equal(made[name], x[name]) for name in x)
 
 
-@pytest.mark.parametrize("sigma", [0, 1])
-def test_quadratics_in_closed_form_are_the_plain_leg(sigma: int) -> None:
-    common = {"dataset": f"quadratic_random:dim=3,sigma={sigma}", "clients": 8, "local_steps": 6}
-    rows = [(0.05, 0.0, 0.0, 1), (0.02, 0.5, 1e-2, 2)]
+@pytest.mark.parametrize("clip", [0.0, 0.5])
+@pytest.mark.parametrize("family", ["quadratic_random:dim=3", "quadratic_random:dim=3,sigma=1", "quadratic:delta=1/3"])
+def test_quadratics_in_closed_form_are_the_plain_leg(family: str, clip: float) -> None:
+    common = {"dataset": family, "local_steps": 6}
+    rows = [(0.05, 0.0, 0.0, 1), (0.02, clip, 1e-2, 2)]
     settings = [Setting(**common, lr=lr, clip=c, weight_decay=w, seed=s) for lr, c, w, s in rows]
     program = Program(settings, CPU)
     assert isinstance(program.legs, Quadratics)

@@ -254,7 +254,11 @@ def test_work_in_flight_round_trips(tmp_path: Path) -> None:
 def narrow() -> list[Setting]:
     """One lane each of programs that cannot be shared: other K, another model, another algorithm."""
     common = {**BASE, "clients": 8, "participants": 3}
-    apart = [{"local_steps": k} for k in (1, 2, 3)] + [{"model": "mlp"}, {"dtype": "float64"}, {"algorithm": "parallel"}]
+    apart = [{"local_steps": k} for k in (1, 2, 3)] + [
+        {"model": "mlp"},
+        {"dtype": "float64"},
+        {"algorithm": "parallel"},
+    ]
     return [Setting(**common | one) for one in apart]
 
 

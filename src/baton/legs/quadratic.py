@@ -30,12 +30,23 @@ class Quadratics(Plain):
         hessian, slope, _ = split((rows * share.unsqueeze(-1)).sum(2))  # [L, K, d, d], [L, K, d]
         hessian = (hessian + hessian.mT) / 2
         x = repeated(x, len(batches.lr))
+        if not self.clipped:
+            return {"x": _affine(x["x"], hessian, slope, batches.lr, lanes.weight_decay)}
         for a, c in zip(hessian.unbind(1), slope.unbind(1), strict=True):
-            g = {"x": _product(a, x["x"]) + c}
-            x = sgd(x, g, batches.lr, lanes.clip if self.clipped else None, lanes.weight_decay)
+            g = {"x": torch.baddbmm(c.unsqueeze(-1), a, x["x"].unsqueeze(-1)).squeeze(-1)}
+            x = sgd(x, g, batches.lr, lanes.clip, lanes.weight_decay)
         return x
 
 
-def _product(a: Tensor, x: Tensor) -> Tensor:
-    """a [L, d, d] times x [L, d]."""
-    return a.squeeze(-1) * x if x.shape[1] == 1 else torch.bmm(a, x.unsqueeze(-1)).squeeze(-1)
+def _affine(x: Tensor, hessian: Tensor, slope: Tensor, lr: Tensor, weight_decay: Tensor) -> Tensor:
+    """Steps without clipping are x -> M x + b, and one operation each: M = (1 - lr decay) I - lr A, b = -lr c."""
+    rate = lr.view(-1, 1, 1)
+    keep = (1 - lr * weight_decay).view(-1, 1, 1, 1) * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+    matrix, shift = keep - rate.unsqueeze(-1) * hessian, -rate * slope  # [L, K, d, d], [L, K, d]
+    if x.shape[1] == 1:
+        for m, b in zip(matrix.squeeze(-1).unbind(1), shift.unbind(1), strict=True):
+            x = torch.addcmul(b, m, x)
+        return x
+    for m, b in zip(matrix.unbind(1), shift.unbind(1), strict=True):
+        x = torch.baddbmm(b.unsqueeze(-1), m, x.unsqueeze(-1)).squeeze(-1)
+    return x
