@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import shutil
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,8 +27,15 @@ from baton.errors import BadInput
 from baton.evaluate import COLUMNS, EXACT
 from baton.setting import Setting
 
-Tables = dict[str, tuple[list[int], NDArray[np.float64]]]  # metric -> rounds, values [L, rounds]
 Metrics = dict[str, NDArray[np.float64]]  # column -> [rows]; nan where a cell is empty
+
+
+class Tables(NamedTuple):
+    """The metrics of all lanes, by round."""
+
+    rounds: list[int]  # at which anything was taken
+    texts: list[str]  # the same, to print
+    taken: dict[str, tuple[list[int], NDArray[np.float64]]]  # metric -> rounds, values [L, rounds]
 
 
 class Run(NamedTuple):
@@ -106,7 +114,7 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / "setting.json").is_file():
                 write(folder / "setting.json", setting.to_json().encode())
-            write(folder / "metrics.csv", _metrics_csv(tables, lane, at.round, diverged[lane]))
+            write(folder / "metrics.csv", _metrics_csv(tables, lane, diverged[lane]))
 
     def finish(self, settings: Sequence[Setting], at: Snapshot) -> None:
         """The files of runs that reached their end; state.safetensors last, since it says so."""
@@ -222,7 +230,9 @@ def _metadata(path: Path) -> str:
 
 
 def _tables(at: Snapshot) -> Tables:
-    return {name: ([r for r, _ in rows], np.stack([v for _, v in rows], 1)) for name, rows in at.history.items()}
+    taken = {name: ([r for r, _ in rows], np.stack([v for _, v in rows], 1)) for name, rows in at.history.items()}
+    rounds = sorted({r for rounds, _ in taken.values() for r in rounds if r <= at.round})
+    return Tables(rounds, list(map(str, rounds)), taken)
 
 
 def _texts(values: NDArray[np.float64]) -> list[str]:
@@ -232,27 +242,23 @@ def _texts(values: NDArray[np.float64]) -> list[str]:
     return to_json(values.tolist()).decode()[1:-1].split(",")  # a million a second were too few for repr
 
 
-def _metrics_csv(tables: Tables, lane: int, round: int, diverged: int) -> bytes:
+def _metrics_csv(tables: Tables, lane: int, diverged: int) -> bytes:
     """Rows by round; empty where a metric was not taken, nan from the round a run diverged at, which ends it."""
-    end = round + 1 if diverged < 0 else diverged
-    rounds = sorted({r for taken, _ in tables.values() for r in taken if r < end})
-    place = {r: i for i, r in enumerate(rounds)}
-    columns = [list(map(str, rounds))]
-    header = ["round", *COLUMNS, *(name for name in EXACT if name in tables)]
-    for name in header[1:]:
-        taken, values = tables.get(name, ([], np.zeros((lane + 1, 0))))
+    header = [*COLUMNS, *(name for name in EXACT if name in tables.taken)]
+    columns = [tables.texts]
+    for name in header:
+        taken, values = tables.taken.get(name, ([], np.zeros((lane + 1, 0))))
         cells = _texts(values[lane])
-        if taken == rounds:
-            columns.append(cells)
-        else:
-            columns.append([""] * len(rounds))
-            for r, cell in zip(taken, cells, strict=True):
-                if r < end:
-                    columns[-1][place[r]] = cell
+        if taken != tables.rounds:
+            found = dict(zip(taken, cells, strict=True))
+            cells = [found.get(r, "") for r in tables.rounds]
+        columns.append(cells)
     if diverged >= 0:
-        columns = [[*column, "nan" if name in tables else ""] for name, column in zip(header, columns, strict=True)]
-        columns[0][-1] = str(diverged)
-    return "\n".join([",".join(header), *map(",".join, zip(*columns, strict=True)), ""]).encode()
+        end = bisect_left(tables.rounds, diverged)
+        last = ["nan" if name in tables.taken else "" for name in header]
+        columns = [[*column[:end], cell] for column, cell in zip(columns, [str(diverged), *last], strict=True)]
+    lines = map(",".join, zip(*columns, strict=True))
+    return "\n".join([",".join(["round", *header]), *lines, ""]).encode()
 
 
 def _read_metrics(path: Path) -> Metrics:

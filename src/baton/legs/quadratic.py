@@ -26,9 +26,9 @@ class Quadratics(Plain):
         rows = self.clients.x[batches.places]  # [L, K, b, d^2 + d + 1]
         if self.augment:
             rows = self.augment(rows, rng.bits(batches.key, rng.AUGMENT))
-        share = batches.weight / batches.weight.sum(-1, keepdim=True).clamp(min=1)
-        hessian, slope, _ = split((rows * share.unsqueeze(-1)).sum(2))  # [L, K, d, d], [L, K, d]
-        hessian = (hessian + hessian.mT) / 2
+        hessian, slope, _ = split(_mean(rows, batches.weight))  # [L, K, d, d], [L, K, d]
+        if hessian.shape[-1] > 1:
+            hessian = (hessian + hessian.mT) / 2
         x = repeated(x, len(batches.lr))
         if not self.clipped:
             return {"x": _affine(x["x"], hessian, slope, batches.lr, lanes.weight_decay)}
@@ -36,6 +36,14 @@ class Quadratics(Plain):
             g = {"x": torch.baddbmm(c.unsqueeze(-1), a, x["x"].unsqueeze(-1)).squeeze(-1)}
             x = sgd(x, g, batches.lr, lanes.clip, lanes.weight_decay)
         return x
+
+
+def _mean(rows: Tensor, weight: Tensor) -> Tensor:
+    """Of the b samples of each step; a step's only sample is its mean."""
+    if rows.shape[2] == 1:
+        return rows[:, :, 0]
+    share = weight / weight.sum(-1, keepdim=True).clamp(min=1)
+    return (rows * share.unsqueeze(-1)).sum(2)
 
 
 def _affine(x: Tensor, hessian: Tensor, slope: Tensor, lr: Tensor, weight_decay: Tensor) -> Tensor:
