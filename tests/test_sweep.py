@@ -308,3 +308,10 @@ def test_a_plan_of_another_precision_is_not_gone_on_with(tmp_path: Path) -> None
     plans = [json.loads(path.read_text()) for path in (tmp_path / ".work").glob("*/plan.json")]
     assert sorted(plan["precision"] for plan in plans) == ["fp32", "tf32"]
     assert all(len(list(path.parent.glob("*.safetensors"))) == 1 for path in (tmp_path / ".work").glob("*/plan.json"))
+
+
+def test_progress_reaches_its_end_even_if_all_lanes_diverge(tmp_path: Path) -> None:
+    wild = Setting(dataset="quadratic:zeta=1,delta=0", lr=1e9, rounds=400, eval_every=5)
+    *_, last = sweep([wild], Store(tmp_path), CPU)
+    assert last.steps == last.total
+    assert Store(tmp_path).read(wild.run_id).diverged is not None

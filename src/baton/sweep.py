@@ -165,6 +165,7 @@ def _rounds(
                 saved = time.monotonic()
             yield at
             if at.round % program.setting.eval_every == 0 and bool((at.diverged >= 0).all()):
+                yield at._replace(round=program.setting.rounds)  # so that progress counts it as done
                 break  # nothing left to train; asked only now and then, since the answer has to come off the device
     except (KeyboardInterrupt, GeneratorExit):
         work.save(number, at)
