@@ -106,9 +106,14 @@ def spans(clients: Clients, lanes: Lanes, client: Tensor) -> tuple[Tensor, Tenso
     return first, clients.start[partition, client + 1] - first
 
 
+def width(setting: Setting, largest: int) -> int:
+    """Samples drawn for one step: b, but no more than any client can fill where they are not put back."""
+    return setting.batch_size if setting.sampling == "replacement" else max(1, min(setting.batch_size, largest))
+
+
 def batches(clients: Clients, lanes: Lanes, round: int | Tensor, client: Tensor, setting: Setting) -> Batches:
     """K minibatches for one visit to client [L]: shuffled, cut into b, a short last one, reshuffled after each pass."""
-    steps, size = setting.local_steps, setting.batch_size
+    steps, size = setting.local_steps, width(setting, clients.largest)
     first, count = spans(clients, lanes, client)
     visit = rng.bits(lanes.seed, rng.SHUFFLE, round, client)  # [L]
     if setting.sampling == "replacement":
@@ -117,7 +122,6 @@ def batches(clients: Clients, lanes: Lanes, round: int | Tensor, client: Tensor,
         item = rng.below(draw, count.clamp(min=1).unsqueeze(1)).view(-1, steps, size)
         weight = torch.ones_like(item, dtype=lanes.lr.dtype)
     else:
-        size = max(1, min(size, clients.largest))  # no wider than any client can fill
         order = rng.passes(visit, count, steps * size, clients.smallest, clients.largest)
         n = count.view(-1, 1, 1)
         per_pass = ((n + setting.batch_size - 1) // setting.batch_size).clamp(min=1)

@@ -64,7 +64,7 @@ def _counted(lanes: Sequence[Setting]) -> int:
     splits = {(s.dataset, s.partition, s.clients) for s in lanes}
     largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
     copies = setting.participants if algorithms.build(setting.algorithm).parallel else 1
-    batch = min(setting.batch_size, largest) if setting.sampling == "shuffle" else setting.batch_size
+    batch = clients.width(setting, largest)
     drawn = setting.local_steps * batch
     step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()
     draws = 8 * 8 * (drawn + min(largest, 16 * drawn + 640))

@@ -77,9 +77,8 @@ def ahead(program: Program) -> Round:
     """Orders and minibatches of some rounds at once: those of one lane's round are too small to be worth a call."""
     setting = program.setting
     legs = len(program.seeds) * setting.participants  # of one round
-    size = setting.batch_size if setting.sampling == "replacement" else min(setting.batch_size, program.clients.largest)
-    samples = setting.local_steps * size  # of one leg
-    many = max(1, min(LEGS, DRAWS // max(1, samples)) // legs)
+    samples = setting.local_steps * clients.width(setting, program.clients.largest)  # of one leg
+    many = max(1, min(LEGS, DRAWS // samples) // legs)
     known: dict[int, tuple[Tensor, list[Batches]]] = {}
 
     def look(first: int) -> None:

@@ -53,8 +53,8 @@ class Cuda:
         operands = self.kernels.operands(flat)
         size = max(1, BLOCK_BYTES // (self.bytes_each * len(flat)))
         places = places if places.dim() == 2 else places.unsqueeze(0)
-        parts = [self._samples(pool, at, None) for at in torch.split(places, size, 1)]
-        return torch.cat([self.kernels.logits(flat, operands, part) for part in parts], 1)
+        blocks = (self._samples(pool, at, None) for at in torch.split(places, size, 1))  # one at a time in memory
+        return torch.cat([self.kernels.logits(flat, operands, block) for block in blocks], 1)
 
     def _samples(self, pool: Tensor, places: Tensor, key: Tensor | None) -> Tensor:
         """Stored samples at places [L, b] as the kernels take them, augmented where a key [L] is given."""

@@ -5,7 +5,6 @@ and runs as it is.
 """
 
 import operator
-from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -137,12 +136,3 @@ def _function(node: fx.Node) -> Layer | None:
     if added and all(isinstance(arg, fx.Node) for arg in node.args):
         return Layer("add", (), ())
     return None
-
-
-def products(found: list[Layer], sizes: dict[str, tuple[int, ...]]) -> int:
-    """Multiplications of one sample's forward pass; sizes: of one lane's parameters."""
-    total = 0
-    for layer in found:
-        if layer.weight:
-            total += prod(sizes[layer.weight]) * prod(layer.shape[1:])
-    return total

@@ -18,6 +18,13 @@ def _lane(x: Tensor, lanes: int) -> int:
     return 0 if len(x) < lanes else x.stride(0)
 
 
+def _cut(tile: Tile, precision: str) -> dict[str, int | str]:
+    """A product's constants: how it is cut into programs, and how they run."""
+    blocks = {"SPLITS": tile.splits, "BM": tile.m, "BN": tile.n, "BK": tile.k}
+    run = {"num_warps": tile.warps, "num_stages": tile.stages}
+    return {"PRECISION": INPUT_PRECISION[precision], **blocks, **run}
+
+
 def forward(
     op: Op,
     leaves: dict[str, Leaf],
@@ -48,13 +55,7 @@ def forward(
         *(x, operands, flat, added, out, seen, work, _lane(x, lanes), _lane(added, lanes), flat.shape[1]),
         *(leaves[op.weight].at, b_at, rows, h, w, c, ho, wo, o, op.size, op.stride, op.padding),
         **after,
-        SPLITS=tile.splits,
-        PRECISION=INPUT_PRECISION[precision],
-        BM=tile.m,
-        BN=tile.n,
-        BK=tile.k,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        **_cut(tile, precision),
     )
     if tile.splits > 1:
         bm, bn = 16, min(64, tile.n)
@@ -125,13 +126,7 @@ def to_input(
         *(d, operands, x, other, which, out, work, operands.shape[1], leaves[op.weight].at, rows, target.scale),
         *(h, w, c, ho, wo, o, op.size, s, op.padding),
         **target.flags(),
-        SPLITS=tile.splits,
-        PRECISION=INPUT_PRECISION[precision],
-        BM=tile.m,
-        BN=tile.n,
-        BK=tile.k,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        **_cut(tile, precision),
     )
     return _summed(target, work, op.inside, batch, tile.splits) if tile.splits > 1 else out
 
@@ -201,13 +196,7 @@ def to_weights(
         *(d, x, g, squares, work, _lane(x, lanes), g.shape[1], leaves[op.weight].at),
         *(leaves[op.bias].at if op.bias else 0, *weight_part(op), squares.shape[1], slot, batch * ho * wo),
         *(h, w, c, ho, wo, o, op.size, op.stride, op.padding),
-        SPLITS=tile.splits,
-        PRECISION=INPUT_PRECISION[precision],
-        BM=tile.m,
-        BN=tile.n,
-        BK=tile.k,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        **_cut(tile, precision),
     )
 
 
