@@ -145,7 +145,7 @@ def test_a_margin_keeps_small_leads_from_bold(store: Store) -> None:
 def test_fields_that_vary_besides_get_panels_of_their_own(store: Store) -> None:
     shown = make(axes={"local_steps": [1, 5]}, groups={})
     panels = grid.panels(shown, grid.load(shown, fill(store, shown)))
-    assert [p.group for p in panels] == ["local_steps = 1", "local_steps = 5"]
+    assert [p.group for p in panels] == ["K = 1", "K = 5"]
     assert all(c.best and c.best.seeds == 2 for p in panels for c in p.curves.values())
     by_figure = make(axes={"local_steps": [1, 5]}, groups={}, report={"figures": "local_steps"})
     assert [(p.figure, p.group) for p in grid.panels(by_figure, grid.load(by_figure, store))] == [

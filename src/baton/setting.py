@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -14,6 +15,7 @@ from baton.names import canonical
 from baton.partitions import PARTITIONS
 from baton.schedules import SCHEDULES
 
+ROUNDS = re.compile(r'\n "rounds": (\d+),')
 FORMAT = 1  # part of every run_id: raised when the same setting would give other numbers
 
 ROOMS: dict[str, dict[str, Any]] = {
@@ -96,6 +98,11 @@ class Setting(BaseModel):
             )
         return cls(**values)
 
+    @property
+    def kin(self) -> str:
+        """What a run has in common with its own beginning: every field but the rounds."""
+        return kin(self.to_json())[0]
+
     @cached_property
     def shape_key(self) -> str:
         """What must be equal for two runs to be lanes of one program."""
@@ -106,6 +113,12 @@ class Setting(BaseModel):
     def steps(self) -> int:
         """SGD steps in the run: R S K."""
         return self.rounds * self.participants * self.local_steps
+
+
+def kin(text: str) -> tuple[str, int]:
+    """What to_json wrote, without the rounds; and the rounds."""
+    rounds = ROUNDS.search(text)
+    return ROUNDS.sub("", text), int(rounds[1]) if rounds else 0
 
 
 def _one_line(error: ValidationError) -> str:

@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save
 from baton.engine import Snapshot
 from baton.errors import BadInput
 from baton.evaluate import COLUMNS, EXACT
-from baton.setting import Setting
+from baton.setting import Setting, kin
 
 Metrics = dict[str, NDArray[np.float64]]  # column -> [rows]; nan where a cell is empty
 
@@ -93,7 +93,7 @@ class Store:
             setting = Setting.from_json((folder / "setting.json").read_text())
             table = _read_metrics(folder / "metrics.csv") if metrics else {}
             done = self.complete(run_id)
-            diverged = json.loads(_metadata(folder / "state.safetensors"))["diverged"] if done else None
+            diverged = self._about(run_id)["diverged"] if done else None
         except FileNotFoundError as error:
             raise BadInput(
                 f"run: {run_id}: no {Path(error.filename).name} in {str(folder)!r}; train it first"
@@ -101,6 +101,38 @@ class Store:
         except BadInput as error:
             raise BadInput(f"run: {run_id}: {error}") from None
         return Run(setting, table, done, diverged)
+
+    def _about(self, run_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(_metadata(self.folder(run_id) / "state.safetensors"))
+        return found
+
+    def kin(self) -> dict[str, dict[int, str]]:
+        """Complete runs that differ in their rounds only: {what they share: {rounds: run id}}."""
+        found: dict[str, dict[int, str]] = {}
+        for path in sorted(self.root.glob("*/state.safetensors")):
+            shared, rounds = kin((path.parent / "setting.json").read_text())
+            found.setdefault(shared, {})[rounds] = path.parent.name
+        return found
+
+    def begun(self, settings: Sequence[Setting], precision: str) -> dict[str, int]:
+        """Rounds of each run that are trained already, because the store holds its beginning as a run of its own."""
+        every = self.kin()
+        found = dict.fromkeys((s.run_id for s in settings), 0)
+        for s in settings:
+            for rounds, run in sorted(every.get(s.kin, {}).items()):
+                if rounds < s.rounds and rounds % s.eval_every == 0 and self._about(run).get("precision") == precision:
+                    found[s.run_id] = rounds
+        return found
+
+    def resume(self, settings: Sequence[Setting], rounds: int, device: torch.device) -> Snapshot:
+        """The beginnings of these runs as lanes of one snapshot, to go on from."""
+        every = self.kin()
+        ids = [every[s.kin][rounds] for s in settings]
+        runs = [self.read(run) for run in ids]
+        states = [self.params(run) for run in ids]
+        state = {name: torch.stack([each[name] for each in states]).to(device) for name in states[0]}
+        diverged = torch.tensor([-1 if run.diverged is None else run.diverged for run in runs], device=device)
+        return Snapshot(rounds, state, diverged, _history(runs))
 
     def params(self, run_id: str) -> dict[str, torch.Tensor]:
         """The final state of a complete run, without the lane axis."""
@@ -116,7 +148,7 @@ class Store:
                 write(folder / "setting.json", setting.to_json().encode())
             write(folder / "metrics.csv", _metrics_csv(tables, lane, diverged[lane]))
 
-    def finish(self, settings: Sequence[Setting], at: Snapshot) -> None:
+    def finish(self, settings: Sequence[Setting], at: Snapshot, precision: str = "fp32") -> None:
         """The files of runs that reached their end; state.safetensors last, since it says so."""
         self.show(settings, at)
         diverged = at.diverged.tolist()
@@ -126,6 +158,7 @@ class Store:
                 "run": setting.run_id,
                 "round": at.round if diverged[lane] < 0 else diverged[lane],
                 "diverged": None if diverged[lane] < 0 else diverged[lane],
+                "precision": precision,
             }
             tensors = {name: leaf[lane].contiguous() for name, leaf in state.items()}
             write(self.folder(setting.run_id) / "state.safetensors", _pack(tensors, about))
@@ -144,6 +177,7 @@ class Laid(NamedTuple):
     memory: int  # bytes they were cut to fit
     share: list[float]  # of the device, one entry a chunk
     precision: str
+    begun: list[int]  # rounds that lie in the store as runs of their own, one entry a chunk
 
 
 class Work:
@@ -166,7 +200,14 @@ class Work:
     def plan(self) -> Laid | None:
         """The chunks, if they were laid down before."""
         path = self.folder / "plan.json"
-        return Laid(**json.loads(path.read_text())) if path.is_file() else None
+        if not path.is_file():
+            return None
+        table = json.loads(path.read_text())
+        try:
+            return Laid(**{"begun": [0] * len(table["chunks"]), **table})
+        except (TypeError, KeyError):
+            hint = f"finish it there, or delete {str(self.folder)!r} to train these runs again"
+            raise BadInput(f"runs: {str(path)!r} was written by another version; {hint}") from None
 
     def write_plan(self, laid: Laid) -> None:
         """Lay the chunks down, so that going on uses the same ones whatever memory is free then."""
@@ -227,6 +268,19 @@ def _metadata(path: Path) -> str:
             return str(file.metadata()["baton"])
     except (safetensors.SafetensorError, TypeError, KeyError):
         raise BadInput(f"{path.name} is damaged; delete {str(path.parent)!r} to train again") from None
+
+
+def _history(runs: Sequence[Run]) -> dict[str, list[tuple[int, NDArray[np.float64]]]]:
+    """Metrics of several runs by round, nan where a run has none."""
+    found: dict[str, list[tuple[int, NDArray[np.float64]]]] = {}
+    for metric in [name for name in runs[0].metrics if name != "round"]:
+        series = [
+            dict(zip(run.metrics["round"].astype(int).tolist(), run.metrics[metric], strict=True)) for run in runs
+        ]
+        taken = sorted({r for each in series for r, value in each.items() if not np.isnan(value)})
+        if taken:
+            found[metric] = [(r, np.array([each.get(r, np.nan) for each in series])) for r in taken]
+    return found
 
 
 def _tables(at: Snapshot) -> Tables:

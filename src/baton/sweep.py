@@ -48,18 +48,22 @@ class Plan(NamedTuple):
     memory: int
     per_lane: list[int]  # bytes, one entry a program
     share: list[float]  # of the device, one entry a chunk: small ones train side by side
+    begun: list[int]  # rounds done by a shorter run in the store, one entry a chunk
 
 
-def plan(settings: Sequence[Setting], store: Store, device: torch.device, memory: int | None) -> Plan:
+def plan(
+    settings: Sequence[Setting], store: Store, device: torch.device, memory: int | None, precision: str = "fp32"
+) -> Plan:
     """Runs of equal shape_key become lanes of one program, cut evenly into chunks that fit.
 
-    Loads every data set and draws every partition, so that what cannot work is said before anything trains.
+    Runs whose beginning is in the store go on from it, together with those that do so from the same round. Loads every data set and draws every partition, so that what cannot work is said before anything trains.
     """
     budget = memory or mem.free(device)
     todo = [s for s in settings if not store.complete(s.run_id)]
-    programs: dict[str, list[Setting]] = {}
+    begun = store.begun(todo, precision)
+    programs: dict[tuple[str, int], list[Setting]] = {}
     for setting in todo:
-        programs.setdefault(setting.shape_key, []).append(setting)
+        programs.setdefault((setting.shape_key, begun[setting.run_id]), []).append(setting)
     chunks: list[list[Setting]] = []
     sizes: list[int] = []
     needs: list[float] = []  # of the memory, one entry a chunk
@@ -73,7 +77,8 @@ def plan(settings: Sequence[Setting], store: Store, device: torch.device, memory
         share = [1.0] * len(chunks)  # the only small one may have it all
     order = sorted(range(len(chunks)), key=lambda i: -share[i])  # the small ones last, together
     laid, parts = [chunks[i] for i in order], [share[i] for i in order]
-    return Plan(laid, len(settings) - len(todo), len(programs), budget, sizes, parts)
+    rounds = [begun[chunk[0].run_id] for chunk in laid]
+    return Plan(laid, len(settings) - len(todo), len(programs), budget, sizes, parts, rounds)
 
 
 def _width(chunk: list[Setting], device: torch.device) -> float:
@@ -103,9 +108,9 @@ def sweep(
     with work.lock(), arithmetic(precision):
         laid = work.plan()
         if laid is None:
-            fresh = plan(settings, store, device, memory)
+            fresh = plan(settings, store, device, memory, precision)
             chunks = [[s.run_id for s in chunk] for chunk in fresh.chunks]
-            laid, taken = _adopt(Laid(chunks, fresh.memory, fresh.share, precision), store, work)
+            laid, taken = _adopt(Laid(chunks, fresh.memory, fresh.share, precision, fresh.begun), store, work)
             work.write_plan(laid)
             for other, number in taken:  # only now: a crash before this leaves them where they were
                 other.drop(number)
@@ -117,9 +122,15 @@ def sweep(
         ]
         beside = sum(sorted(laid.share)[:2]) <= 1 and len(todo) > 1
         hows = [How(device, precision, max(1, int(cores() * share)), beside) for share in laid.share]
-        jobs = [partial(_train, todo[number], number, work, store, hows[number], checkpoint) for number in left]
+        jobs = [
+            partial(_train, todo[number], laid.begun[number], number, work, store, hows[number], checkpoint)
+            for number in left
+        ]
         steps = [lanes[0].steps * len(lanes) for lanes in todo]
-        done = [0 if number in left else steps[number] for number in range(len(todo))]
+        done = [
+            steps[number] * laid.begun[number] // lanes[0].rounds if number in left else steps[number]
+            for number, lanes in enumerate(todo)
+        ]
         cut = _cut([len(lanes) for lanes in todo], laid)
         with closing(together(jobs, [laid.share[number] for number in left])) as running:
             for job, at in running:
@@ -139,26 +150,29 @@ def _cut(sizes: list[int], laid: Laid) -> str:
 
 
 def _train(
-    lanes: list[Setting], number: int, work: Work, store: Store, how: How, checkpoint: float
+    lanes: list[Setting], begun: int, number: int, work: Work, store: Store, how: How, checkpoint: float
 ) -> Generator[Snapshot, None, None]:
     """One chunk from its checkpoint, or from the start, to its end; its time goes into the journal."""
     began = time.monotonic()
     try:
         with how.place():
-            yield from _rounds(lanes, number, work, store, how, checkpoint)
+            yield from _rounds(lanes, begun, number, work, store, how, checkpoint)
     finally:  # also when stopped: the pieces' times add up
         store.log(_entry(lanes, how, time.monotonic() - began))
 
 
 def _rounds(
-    lanes: list[Setting], number: int, work: Work, store: Store, how: How, checkpoint: float
+    lanes: list[Setting], begun: int, number: int, work: Work, store: Store, how: How, checkpoint: float
 ) -> Iterator[Snapshot]:
     with _BUILDING:
         program = Program(lanes, how.device, how.precision, how.threads)
-    begun = work.load(number, how.device) if work.in_flight(number) else start(program)
-    at, saved = begun, time.monotonic()
+    if work.in_flight(number):
+        at = work.load(number, how.device)
+    else:
+        at = store.resume(lanes, begun, how.device) if begun else start(program)
+    saved = time.monotonic()
     try:
-        for at in advance(program, begun):
+        for at in advance(program, at):
             if time.monotonic() - saved > checkpoint:
                 work.save(number, at)
                 store.show(lanes, at)
@@ -171,7 +185,7 @@ def _rounds(
         work.save(number, at)
         store.show(lanes, at)
         raise
-    store.finish(lanes, at)
+    store.finish(lanes, at, how.precision)
     work.drop(number)
 
 
@@ -181,7 +195,7 @@ def _adopt(laid: Laid, store: Store, work: Work) -> tuple[Laid, list[tuple[Work,
     Their checkpoints are copied to the front of this call's; also says where they came from.
     """
     wanted = {run for chunk in laid.chunks for run in chunk}
-    taken: list[tuple[list[str], float]] = []
+    taken: list[tuple[list[str], float, int]] = []
     origins: list[tuple[Work, int]] = []
     work.clear()  # what a crash between copying and planning may have left
     for folder in sorted(path.parent for path in (store.root / ".work").glob("*/plan.json")):
@@ -195,14 +209,14 @@ def _adopt(laid: Laid, store: Store, work: Work) -> tuple[Laid, list[tuple[Work,
                     if other.in_flight(number) and wanted.issuperset(chunk):
                         work.save(len(taken), other.load(number, torch.device("cpu")))
                         origins.append((other, number))
-                        taken.append((chunk, found.share[number]))
+                        taken.append((chunk, found.share[number], found.begun[number]))
                         wanted.difference_update(chunk)
         except BadInput:
             continue  # its own process is at work on it
-    for chunk, share in zip(laid.chunks, laid.share, strict=True):
-        taken.append(([run for run in chunk if run in wanted], share))
-    kept = [(chunk, share) for chunk, share in taken if chunk]
-    return laid._replace(chunks=[chunk for chunk, _ in kept], share=[share for _, share in kept]), origins
+    for chunk, share, begun in zip(laid.chunks, laid.share, laid.begun, strict=True):
+        taken.append(([run for run in chunk if run in wanted], share, begun))
+    chunks, shares, rounds = zip(*[each for each in taken if each[0]], strict=True)
+    return laid._replace(chunks=list(chunks), share=list(shares), begun=list(rounds)), origins
 
 
 def _entry(lanes: list[Setting], how: How, seconds: float) -> dict[str, object]:

@@ -27,14 +27,14 @@ def report(studies: Sequence[Study], store: Store, out: Path) -> Path:
         stem = _stem(study.name)
         if f"{stem}.csv" in written:
             raise BadInput(f"report: study {study.name!r} is given twice; each name once is right")
-        runs = grid.load(study, store)
-        panels = grid.panels(study, runs)
+        found = grid.load(study, store)
+        panels = grid.panels(study, found)
         drawings = {_name(stem, study, drawing): drawing for drawing in figures.draw(study, panels)}
         table = tables.rows(study, panels)
         for name, drawing in drawings.items():
             written |= {f"{name}.{suffix}": data for suffix, data in drawing.files.items()}
         written |= {f"{stem}.csv": tables.to_csv(study, table), f"{stem}.md": tables.to_md(study, table)}
-        sections.append({"stem": stem, **page.section(study, runs, panels, drawings, table, store)})
+        sections.append({"stem": stem, **page.section(study, found, panels, drawings, table, store)})
     written["index.html"] = page.render(sections)
     out.mkdir(parents=True, exist_ok=True)
     for name, data in written.items():

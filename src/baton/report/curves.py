@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 
 from baton.setting import Setting
 from baton.store import Run
+from baton.tuning import candidate
 
 Array = NDArray[np.float64]
 Report = Mapping[str, Any]
+
+
+class Search(NamedTuple):
+    """What a study's search comes down to, by run id."""
+
+    over: list[str]
+    chosen: set[str]
+    wanted: set[str]
 
 
 class Point(NamedTuple):
@@ -46,6 +55,11 @@ class Curve(NamedTuple):
     def complete(self) -> int:
         """Runs trained to their end."""
         return sum(point.seeds for point in self.points)
+
+    @property
+    def missing(self) -> int:
+        """Runs that are wanted and not there; a search may have left more than it wants."""
+        return max(0, self.wanted - self.complete)
 
     @property
     def lost(self) -> int:
@@ -99,17 +113,30 @@ def choose(points: Sequence[Point], best: str) -> Point | None:
     return min(points, key=rank, default=None)
 
 
-def curve(settings: Sequence[Setting], runs: Mapping[str, Run], report: Report) -> Curve:
-    """One line of one panel: settings that differ in the swept field and the seed only."""
+def curve(settings: Sequence[Setting], runs: Mapping[str, Run], report: Report, found: Search | None = None) -> Curve:
+    """One line of one panel: settings that differ in the swept fields and the seed only.
+
+    The best value is the one that a search chose, where there was one; else the best of all that ran.
+    """
     complete: dict[Any, list[Run]] = {}
+    chosen: list[Any] = []
     for setting in settings:
+        value = swept(setting, report["over"], found)
         if setting.run_id in runs:
-            complete.setdefault(at(setting, report["over"]), []).append(runs[setting.run_id])
-    points = [point(value, found, report) for value, found in complete.items()]
-    eligible = [p for p in points if not report["among"] or p.value in report["among"]]
-    best = choose(eligible, report["best"])
+            complete.setdefault(value, []).append(runs[setting.run_id])
+        if found and setting.run_id in found.chosen:
+            chosen.append(value)
+    points = [point(value, own, report) for value, own in complete.items()]
+    allowed = chosen if found else report["among"] or complete
+    best = choose([p for p in points if p.value in allowed], report["best"])
     drawn = over_rounds(complete[best.value] if best else (), report)
-    return Curve(points, best, *drawn, wanted=len(settings), seeds=len(values(settings, "seed")))
+    wanted = sum(1 for s in settings if found is None or s.run_id in found.wanted)
+    return Curve(points, best, *drawn, wanted=wanted, seeds=len(values(settings, "seed")))
+
+
+def swept(setting: Setting, over: str, found: Search | None) -> Any:
+    """The value that is chosen: of one field, or of all that were searched together."""
+    return candidate(setting, found.over) if found and len(found.over) > 1 else at(setting, over)
 
 
 def over_rounds(runs: Sequence[Run], report: Report) -> tuple[Array, Array, Array, Array]:

@@ -1,15 +1,26 @@
 """A study's runs as a grid of panels: which run belongs to which curve, and which curve is ahead."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from baton.errors import BadInput, nearest
-from baton.report.curves import Curve, Report, at, curve, values
+from baton.report import words
+from baton.report.curves import Curve, Report, Search, at, curve, values
 from baton.setting import Setting
 from baton.store import Run, Store
 from baton.study import Study
+from baton.tune import choices, wanted
+from baton.tuning import Choice
+
+
+class Found(NamedTuple):
+    """A study's runs in the store."""
+
+    runs: dict[str, Run]  # complete ones by id
+    choices: list[Choice]  # of its search; empty where there is none
+    wanted: list[Setting]  # all that should be there
 
 
 class Panel(NamedTuple):
@@ -20,38 +31,50 @@ class Panel(NamedTuple):
     curves: dict[Any, Curve]  # by line
 
 
-def load(study: Study, store: Store) -> dict[str, Run]:
-    """The complete runs of a study by id."""
+def load(study: Study, store: Store) -> Found:
+    """What the store holds of a study."""
     runs = {s.run_id: store.read(s.run_id) for s in study.settings if store.complete(s.run_id)}
-    if not runs:
-        raise BadInput(f"report: no complete run of study {study.name!r} in {store.root}; 'baton sweep' trains them")
+    found = choices(study, store) if study.tune else []
+    if not runs and not any(choice.stages for choice in found):
+        hint = "'baton tune' searches" if study.tune else "'baton sweep' trains them"
+        raise BadInput(f"report: no complete run of study {study.name!r} in {store.root}; {hint}")
     metric = study.report["metric"]
     taken = sorted({name for run in runs.values() for name, x in run.metrics.items() if not np.isnan(x).all()})
-    if metric not in taken:
+    if runs and metric not in taken:
         known = [name for name in taken if name != "round"]
         raise BadInput(f"report: no run of study {study.name!r} measured {metric!r}; {nearest(metric, known)}")
-    return runs
+    return Found(runs, found, wanted(found) if study.tune else study.settings)
 
 
-def panels(study: Study, runs: Mapping[str, Run]) -> list[Panel]:
+def panels(study: Study, found: Found) -> list[Panel]:
     """Every panel of a study: by value of the figures field, then by group."""
-    report, found = study.report, []
+    report, made = study.report, []
+    search = _search(study, found)
+    over = search.over if search else [report["over"]]
     for group, listed in study.groups.items():
         settings = list({s.run_id: s for s in listed}.values())
-        extra = splits(settings, [f for f in (report["over"], report["lines"], report["figures"], "seed") if f])
+        extra = splits(settings, [f for f in (*over, report["lines"], report["figures"], "seed") if f])
         cells: dict[tuple[Any, ...], list[Setting]] = {}
         for setting in settings:
             key = (at(setting, report["figures"]), *(at(setting, field) for field in extra))
             cells.setdefault(key, []).append(setting)
         for (figure, *rest), own in cells.items():
-            named = ", ".join(f"{field} = {value}" for field, value in zip(extra, rest, strict=True))
+            named = ", ".join(words.called(study, field, value) for field, value in zip(extra, rest, strict=True))
             label = ", ".join(filter(None, (group if group != "all" or not named else "", named)))
             by_line = {
                 line: [s for s in own if at(s, report["lines"]) == line] for line in values(own, report["lines"])
             }
-            found.append(Panel(figure, label, {line: curve(own, runs, report) for line, own in by_line.items()}))
+            curves = {line: curve(own, found.runs, report, search) for line, own in by_line.items()}
+            made.append(Panel(figure, label, curves))
     order = values(study.settings, report["figures"])
-    return sorted(found, key=lambda panel: order.index(panel.figure))
+    return sorted(made, key=lambda panel: order.index(panel.figure))
+
+
+def _search(study: Study, found: Found) -> Search | None:
+    if study.tune is None:
+        return None
+    chosen = {s.run_id for choice in found.choices for s in choice.chosen}
+    return Search(study.tune["over"], chosen, {s.run_id for s in found.wanted})
 
 
 def splits(settings: Sequence[Setting], known: Sequence[str]) -> list[str]:

@@ -13,9 +13,9 @@ from baton.report import tables, words
 from baton.report.axes import FLOOR, looks
 from baton.report.curves import lost, values
 from baton.report.figures import Drawing
-from baton.report.grid import Panel
+from baton.report.grid import Found, Panel
 from baton.setting import Setting
-from baton.store import Run, Store
+from baton.store import Store
 from baton.study import Study
 
 
@@ -28,14 +28,14 @@ def render(sections: Sequence[dict[str, Any]]) -> bytes:
 
 def section(
     study: Study,
-    runs: Mapping[str, Run],
+    found: Found,
     panels: Sequence[Panel],
     drawings: Mapping[str, Drawing],
     table: Sequence[tables.Row],
     store: Store,
 ) -> dict[str, Any]:
     """Everything the page says about one study; drawings are by the name of their files."""
-    settings = study.settings
+    settings, runs = found.wanted, found.runs
     written = {field: [words.value(x) for x in values(settings, field)] for field in Setting.model_fields}
     return {
         "title": study.title,
@@ -48,7 +48,7 @@ def section(
         "caption": tables.caption(study),
         "wanted": len(settings),
         "complete": len(runs),
-        "missing": len(settings) - len(runs),
+        "missing": sum(s.run_id not in runs for s in settings),
         "diverged": sum(lost(run, study.report) for run in runs.values()),
         "common": {field: x for field, x in written.items() if len(x) == 1},
         "varying": {field: x for field, x in written.items() if len(x) > 1},

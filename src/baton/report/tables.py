@@ -22,7 +22,7 @@ def rows(study: Study, panels: Sequence[Panel]) -> list[Row]:
         {
             "figure": words.value(panel.figure),
             "group": panel.group,
-            "missing": sum(curve.wanted - curve.complete for curve in panel.curves.values()),
+            "missing": sum(curve.missing for curve in panel.curves.values()),
             "cells": [_cell(line, panel, study) for line in lines],
         }
         for panel in panels
@@ -48,7 +48,7 @@ def _cell(line: Any, panel: Panel, study: Study) -> Cell:
         "seeds": best.seeds if best else 0,
         "complete": curve.complete,
         "diverged": curve.lost,
-        "missing": curve.wanted - curve.complete,
+        "missing": curve.missing,
     }
     won = line == ahead(panel, report)
     return {"text": text, "note": _note(curve, report["over"]), "ahead": won, "line": line, "numbers": numbers}

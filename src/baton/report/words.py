@@ -9,6 +9,7 @@ import numpy as np
 from baton.evaluate import EXACT
 from baton.names import split
 from baton.setting import ROOMS
+from baton.study import Study
 
 METRICS = {
     "test_loss": "test loss",
@@ -20,6 +21,7 @@ METRICS = {
     "distance": "distance to the optimum",
     "objective_gap": "objective gap",
 }
+LETTERS = {"clients": "M", "participants": "S", "local_steps": "K", "rounds": "R", "batch_size": "b"}  # the paper's
 # Okabe and Ito's palette, which the colour-blind can tell apart.
 ALGORITHM_COLOURS = {"sequential": "#D55E00", "parallel": "#0072B2"}
 OTHER_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
@@ -48,6 +50,12 @@ def short(field: str, x: Any) -> str:
     if field in ROOMS:
         return split(field, x, ROOMS[field])[0]
     return f"{field} = {value(x)}"
+
+
+def called(study: Study, field: str, x: Any) -> str:
+    """A value of a field in words: the study's own name for it, or `K = 5`."""
+    named = study.labels.get((field, x))
+    return named or f"{LETTERS.get(field, field)} = {value(x)}"
 
 
 def labels(field: str, lines: Sequence[Any]) -> dict[Any, str]:

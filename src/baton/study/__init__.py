@@ -1,0 +1,93 @@
+"""A TOML study: a base, axes to cross, cases, named groups, how to search, and what to report."""
+
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from baton.errors import BadInput
+from baton.setting import Setting
+from baton.study import keys
+from baton.study.parse import merged, points
+from baton.study.scale import Scaled, scaled
+
+__all__ = ["Study", "find", "parse", "read", "shipped"]
+
+
+class Study(NamedTuple):
+    """Named groups of settings."""
+
+    name: str
+    title: str
+    about: str
+    groups: dict[str, list[Setting]]
+    report: dict[str, Any]  # keys.REPORT
+    tune: dict[str, Any] | None = None  # keys.TUNE; None: nothing is searched, every run is wanted
+    labels: dict[tuple[str, Any], str] = {}  # noqa: RUF012 (field, value) -> its name in [names]
+    shrunk: Scaled | None = None  # what --scale made of it
+
+    @property
+    def settings(self) -> list[Setting]:
+        """Every run once, in the study's order."""
+        return list({s.run_id: s for group in self.groups.values() for s in group}.values())
+
+
+def find(name: str) -> Path:
+    """A study file, or the shipped study of that name."""
+    here = Path(__file__).parents[1]
+    for folder in (Path(), here / "studies", here.parents[1] / "studies"):
+        for path in (folder / name, folder / f"{name}.toml"):
+            if path.is_file():
+                return path
+    raise BadInput(f"study: no file {name!r}; give the path of a TOML file or a shipped name: {', '.join(shipped())}")
+
+
+def shipped() -> list[str]:
+    """Names of the studies that come with Baton."""
+    here = Path(__file__).parents[1]
+    return sorted({path.stem for folder in (here, here.parents[1]) for path in (folder / "studies").glob("*.toml")})
+
+
+def read(name: str | Path, scale: float = 1.0) -> Study:
+    """A study from its TOML file, with fewer rounds and seeds where scale is below 1."""
+    path = find(str(name))
+    try:
+        study = parse(path.stem, _table(path, ()))
+        return _shrink(study, scale) if scale != 1 else study
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def parse(name: str, table: dict[str, Any]) -> Study:
+    """A study from the tables of its TOML file."""
+    keys.known(table, keys.KEYS, "study")
+    for key in keys.TABLES:
+        keys.is_table(table.get(key, {}), key)
+    found = points(table)
+    tune = keys.tune(table["tune"]) if "tune" in table else None
+    report = keys.report(table.get("report", {}))
+    return Study(name, table.get("title", name), table.get("about", ""), found.groups, report, tune, found.labels)
+
+
+def _table(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    """The tables of a file, over those of the study it is like."""
+    if path.resolve() in above:
+        raise BadInput(f"like: {path} is like itself; the name of another study is right")
+    try:
+        table = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"not a TOML file: {error}") from None
+    like = table.pop("like", None)
+    if like is None:
+        return table
+    if not isinstance(like, str):
+        raise BadInput(f"like: {like!r} is not the name of a study")
+    beside = path.parent / like
+    return merged(_table(beside if beside.is_file() else find(like), (*above, path.resolve())), table)
+
+
+def _shrink(study: Study, scale: float) -> Study:
+    if not 0 < scale < 1:
+        raise BadInput(f"scale: {scale:g}; a number above 0, up to 1, is right")
+    groups, tune, report, said = scaled(study.groups, study.tune, study.report, scale)
+    title = f"{study.title} (scale {scale:g})"
+    return study._replace(title=title, groups=groups, tune=tune, report=report, shrunk=said)

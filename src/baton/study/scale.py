@@ -1,0 +1,50 @@
+"""`--scale`: the same study with fewer rounds and seeds, and what was changed, for the page to say."""
+
+import math
+from typing import Any, NamedTuple
+
+from baton.setting import Setting
+
+Groups = dict[str, list[Setting]]
+
+
+class Scaled(NamedTuple):
+    """What a smaller study has instead."""
+
+    scale: float
+    rounds: dict[int, int]  # before -> now
+    seeds: tuple[int, int]  # how many before, and now
+    last: tuple[int, int]  # evaluations averaged before, and now
+
+
+def scaled(
+    groups: Groups, tune: dict[str, Any] | None, report: dict[str, Any], scale: float
+) -> tuple[Groups, dict[str, Any] | None, dict[str, Any], Scaled]:
+    """Rounds to the nearest evaluation; the first seeds, at least one, the searched one among them."""
+    settings = [s for group in groups.values() for s in group]
+    before = list(dict.fromkeys(s.seed for s in settings))
+    first = [tune["seed"]] if tune and tune["seed"] in before else []
+    kept = list(dict.fromkeys([*first, *before]))[: math.ceil(scale * len(before) - 1e-9)]
+    rounds = {s.rounds: _fewer(s.rounds, s.eval_every, scale) for s in settings}
+    small = {group: _smaller([s for s in own if s.seed in kept], scale) for group, own in groups.items()}
+    last = max(1, round(report["last"] * scale))
+    if tune:
+        every = max(s.eval_every for s in settings)
+        short = _fewer(tune["short"], every, scale)
+        tune = {**tune, "short": short, "last": max(1, round(tune["last"] * scale))}
+    said = Scaled(scale, rounds, (len(before), len(kept)), (report["last"], last))
+    return small, tune, {**report, "last": last}, said
+
+
+def _smaller(settings: list[Setting], scale: float) -> list[Setting]:
+    found = []
+    for s in settings:
+        rounds = _fewer(s.rounds, s.eval_every, scale)
+        found.append(Setting(**{**s.model_dump(), "rounds": rounds, "eval_every": min(s.eval_every, rounds)}))
+    return list({s.run_id: s for s in found}.values())
+
+
+def _fewer(rounds: int, every: int, scale: float) -> int:
+    """As a multiple of the rounds between evaluations, where that leaves any."""
+    exact = max(1, round(rounds * scale))
+    return exact if exact < every else min(rounds, round(rounds * scale / every) * every)

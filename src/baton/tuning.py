@@ -1,0 +1,222 @@
+"""Grid search: which runs a study needs, stage by stage, and which value of the searched fields is chosen, and why.
+
+A method is a generator: it yields the runs it wants next, is sent their scores, and returns its stages. So the same
+rule decides while training (`tune.py`) and when a report reads the store. Every run of a stage is the beginning of the
+longer run of the next, so that training goes on from it.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from baton.errors import BadInput, nearest
+from baton.setting import Setting
+from baton.study import Study
+
+
+class Missing(Enum):
+    """A run that is not there yet."""
+
+    MISSING = "missing"
+
+
+MISSING = Missing.MISSING
+Scores = Mapping[str, float | None]  # run id -> mean of the last evaluations; None: diverged
+Read = Callable[[Setting, int], float | Missing | None]  # a run, and how many of its last evaluations to average
+
+
+class Stage(NamedTuple):
+    """Runs of one length, compared."""
+
+    rounds: int
+    scores: dict[str, float | None]  # by name of the candidate
+    kept: list[str]  # the best first
+    why: str
+
+
+Method = Callable[[dict[str, Setting], dict[str, Any]], Generator[list[Setting], Scores, list[Stage]]]
+
+
+class Cell(NamedTuple):
+    """Runs that differ in the searched fields and the seed only; one value is chosen for all seeds."""
+
+    group: str
+    fields: dict[str, Any]  # the others
+    grid: dict[str, Setting]  # name of the candidate ("lr = 0.1") -> its run with the searched seed
+    seeds: dict[str, list[Setting]]  # the same with the other seeds
+
+
+class Choice(NamedTuple):
+    """What a search found for a cell."""
+
+    cell: Cell
+    stages: list[Stage]
+    best: str | None  # name of the candidate; None: all diverged, or not known yet
+    missing: list[Setting]  # runs without which the search cannot go on
+    spent: int  # SGD steps of the search so far
+    full: int  # SGD steps of the whole grid at full length
+
+    @property
+    def trained(self) -> list[Setting]:
+        """The runs that were compared at full length."""
+        whole = [stage for stage in self.stages if stage.rounds == _rounds(self.cell.grid)]
+        return [self.cell.grid[name] for stage in whole for name in stage.scores]
+
+    @property
+    def chosen(self) -> list[Setting]:
+        """The runs of the best candidate, the searched seed first."""
+        return [self.cell.grid[self.best], *self.cell.seeds[self.best]] if self.best else []
+
+
+def cells(study: Study) -> list[Cell]:
+    """Every cell of a study with [tune]."""
+    if study.tune is None:
+        raise BadInput(f"tune: study {study.name!r} has no table [tune]; '[tune]' and 'over = [\"lr\"]' is right")
+    over = study.tune["over"]
+    seeds = list(dict.fromkeys(s.seed for s in study.settings))
+    seed = study.tune["seed"] if study.tune["seed"] >= 0 else seeds[0]
+    if seed not in seeds:
+        raise BadInput(f"[tune] seed: {seed} is not among the study's seeds; one of {seeds} is right")
+    found: dict[tuple[Any, ...], Cell] = {}
+    for group, settings in study.groups.items():
+        for s in settings:
+            fields = s.model_dump(exclude={*over, "seed"})
+            cell = found.setdefault((group, *fields.values()), Cell(group, fields, {}, {}))
+            name = candidate(s, over)
+            if s.seed == seed:
+                cell.grid[name] = s
+            else:
+                cell.seeds.setdefault(name, []).append(s)
+    for cell in found.values():
+        for name in cell.grid:
+            cell.seeds.setdefault(name, [])
+    return list(found.values())
+
+
+def candidate(setting: Setting, over: Sequence[str]) -> str:
+    """`lr = 0.1, clip = 10`: the searched fields of a run."""
+    return ", ".join(f"{field} = {_short(getattr(setting, field))}" for field in over)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def method(name: str) -> Method:
+    """The rule of that name."""
+    if name not in METHODS:
+        raise BadInput(f"tune: no method {name!r}; {nearest(name, METHODS)}")
+    return METHODS[name]
+
+
+def search(study: Study, cell: Cell, read: Read, name: str = "") -> Choice:
+    """Follow a method as far as the runs go that are there."""
+    tune = study.tune or {}
+    rounds = _rounds(cell.grid)
+    rule = method(name or tune["method"])(cell.grid, {**tune, "sign": 1 if study.report["best"] == "max" else -1})
+    longest: dict[Setting, int] = {}  # the run whole -> rounds of it that the search needed
+    full = sum(s.steps for s in cell.grid.values())
+    stages: list[Stage] = []
+    try:
+        wanted = next(rule)
+        while True:
+            for s in wanted:
+                longest[shorter(s, rounds)] = s.rounds
+            spent = sum(s.steps // s.rounds * needed for s, needed in longest.items())
+            last = {s.run_id: study.report["last"] if s.rounds == rounds else tune["last"] for s in wanted}
+            found = {s.run_id: read(s, last[s.run_id]) for s in wanted}
+            missing = [s for s in wanted if found[s.run_id] is MISSING]
+            if missing:
+                return Choice(cell, stages, None, missing, spent, full)
+            wanted = rule.send({run: score for run, score in found.items() if not isinstance(score, Missing)})
+    except StopIteration as end:
+        stages = end.value
+    return Choice(cell, stages, next(iter(stages[-1].kept), None), [], spent, full)
+
+
+def shorter(setting: Setting, rounds: int) -> Setting:
+    """The beginning of a run, as a run."""
+    return Setting(**{**setting.model_dump(), "rounds": rounds})
+
+
+def simple(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[list[Setting], Scores, list[Stage]]:
+    """Every candidate to its end; the best."""
+    stage = yield from _stage(grid, None)
+    ranked = _ranked(stage, tune["sign"])
+    return [_decided(grid, stage, ranked[:1], None, f"best of {len(grid)} after {_rounds(grid)} rounds")]
+
+
+def coarse_fine(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[list[Setting], Scores, list[Stage]]:
+    """Short runs of all; long runs of those close to the best; the best of these."""
+    short, within = min(tune["short"], _rounds(grid)), tune["within"]
+    scores = yield from _stage(grid, short)
+    ranked = _ranked(scores, tune["sign"])
+    near = [name for name in ranked if abs(_value(scores, name) - _value(scores, ranked[0])) <= within]
+    coarse = _decided(grid, scores, near, short, f"within {within:g} of the best after {short} rounds")
+    if not near:
+        return [coarse]
+    scores = yield from _stage({name: grid[name] for name in near}, None)
+    best = _ranked(scores, tune["sign"])[:1]
+    return [coarse, _decided(grid, scores, best, None, f"best of {len(near)} after {_rounds(grid)} rounds")]
+
+
+def halving(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[list[Setting], Scores, list[Stage]]:
+    """Successive halving: at an eighth, a quarter and a half of the rounds the worse half goes.
+
+    A candidate closer to the best than `slack` stays: so early, such a difference says nothing.
+    """
+    stages: list[Stage] = []
+    left, rounds = dict(grid), _rounds(grid)
+    for part, slack in HALVING:
+        length = rungs(grid, part)
+        if len(left) < 2 or length >= rounds:
+            continue
+        scores = yield from _stage(left, length)
+        ranked = _ranked(scores, tune["sign"])
+        near = [n for n in ranked if abs(_value(scores, n) - _value(scores, ranked[0])) <= slack]
+        kept = ranked[: max(-(-len(left) // 2), len(near))]
+        stages.append(_decided(grid, scores, kept, length, f"better half after {length} rounds, or within {slack:g}"))
+        left = {name: left[name] for name in kept}
+        if not left:
+            return stages
+    scores = yield from _stage(left, None)
+    best = _ranked(scores, tune["sign"])[:1]
+    return [*stages, _decided(grid, scores, best, None, f"best of {len(left)} after {rounds} rounds")]
+
+
+HALVING = ((1 / 8, 1.0), (1 / 4, 1.0), (1 / 2, 1.0))  # part of the rounds, slack in the metric's unit
+METHODS: dict[str, Method] = {"simple": simple, "coarse-fine": coarse_fine, "halving": halving}
+
+
+def rungs(grid: dict[str, Setting], part: float) -> int:
+    """Rounds of a rung, at an evaluation."""
+    one = next(iter(grid.values()))
+    return max(1, round(part * one.rounds / one.eval_every)) * one.eval_every
+
+
+def _stage(grid: dict[str, Setting], rounds: int | None) -> Generator[list[Setting], Scores, dict[str, float | None]]:
+    runs = {name: s if rounds in (None, s.rounds) else shorter(s, rounds) for name, s in grid.items()}
+    scores = yield list(runs.values())
+    return {name: scores[s.run_id] for name, s in runs.items()}
+
+
+def _ranked(scores: Mapping[str, float | None], sign: int) -> list[str]:
+    """The best first; what diverged is out."""
+    sound = [name for name, score in scores.items() if score is not None]
+    return sorted(sound, key=lambda name: -sign * _value(scores, name))
+
+
+def _value(scores: Mapping[str, float | None], name: str) -> float:
+    score = scores[name]
+    assert score is not None
+    return score
+
+
+def _decided(
+    grid: dict[str, Setting], scores: dict[str, float | None], kept: list[str], rounds: int | None, why: str
+) -> Stage:
+    return Stage(rounds or _rounds(grid), scores, kept, why if kept else "every candidate diverged")
+
+
+def _rounds(grid: dict[str, Setting]) -> int:
+    return next(iter(grid.values())).rounds
