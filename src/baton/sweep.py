@@ -56,7 +56,8 @@ def plan(
 ) -> Plan:
     """Runs of equal shape_key become lanes of one program, cut evenly into chunks that fit.
 
-    Runs whose beginning is in the store go on from it, together with those that do so from the same round. Loads every data set and draws every partition, so that what cannot work is said before anything trains.
+    Runs whose beginning is in the store go on from it, together with those that do so from the same round. Loads every
+    data set and draws every partition, so that what cannot work is said before anything trains.
     """
     budget = memory or mem.free(device)
     todo = [s for s in settings if not store.complete(s.run_id)]
@@ -167,12 +168,12 @@ def _rounds(
     with _BUILDING:
         program = Program(lanes, how.device, how.precision, how.threads)
     if work.in_flight(number):
-        at = work.load(number, how.device)
+        first = work.load(number, how.device)
     else:
-        at = store.resume(lanes, begun, how.device) if begun else start(program)
-    saved = time.monotonic()
+        first = store.resume(lanes, begun, how.device) if begun else start(program)
+    at, saved = first, time.monotonic()
     try:
-        for at in advance(program, at):
+        for at in advance(program, first):
             if time.monotonic() - saved > checkpoint:
                 work.save(number, at)
                 store.show(lanes, at)

@@ -1,6 +1,5 @@
 """`baton tune`: train what a search asks for, stage by stage, then its winners on the other seeds."""
 
-import json
 from collections.abc import Callable, Generator, Sequence
 from functools import cache
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from baton.setting import Setting
-from baton.store import Store, write
+from baton.store import Store
 from baton.study import Study
 from baton.sweep import Progress
 from baton.tuning import MISSING, Choice, Missing, Read, cells, search
