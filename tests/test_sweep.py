@@ -38,7 +38,7 @@ def files(root: Path) -> dict[str, bytes]:
 def finish(settings: list[Setting], root: Path, stop_after: int | None = None, **options: object) -> int:
     """Sweep to the end, or stop after some rounds as Ctrl-C does."""
     seen = 0
-    for _ in sweep(settings, Store(root), CPU, **options):  # type: ignore[arg-type]
+    for _ in sweep(settings, Store(root), **{"device": CPU, **options}):  # type: ignore[arg-type]
         seen += 1
         if stop_after is not None and seen >= stop_after:
             break
@@ -315,3 +315,96 @@ def test_progress_reaches_its_end_even_if_all_lanes_diverge(tmp_path: Path) -> N
     *_, last = sweep([wild], Store(tmp_path), CPU)
     assert last.steps == last.total
     assert Store(tmp_path).read(wild.run_id).diverged is not None
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_more_chunks_side_by_side_than_torch_has_streams(tmp_path: Path) -> None:
+    settings = [s for steps in range(1, 25) for s in grid(local_steps=steps) if s.seed == 1 and s.lr == 0.1]
+    finish(settings, tmp_path / "runs", device=torch.device("cuda"))
+    assert all(Store(tmp_path / "runs").read(s.run_id).diverged is None for s in settings)
+
+
+@pytest.mark.parametrize("model", ["logistic", "mlp"])
+def test_a_run_goes_on_from_its_beginning_in_the_store_and_is_the_same_as_from_scratch(
+    model: str, tmp_path: Path
+) -> None:
+    short, long = grid(model=model, rounds=6), grid(model=model, rounds=12)
+    kept = [s for s in long if s.lr == 0.1]  # in other company than before
+    finish(short, tmp_path / "on")
+    finish(kept, tmp_path / "on")
+    finish(long, tmp_path / "scratch")
+    on, scratch = files(tmp_path / "on"), files(tmp_path / "scratch")
+    for s in kept:
+        for name in ("setting.json", "metrics.csv", "state.safetensors"):
+            assert on[f"{s.run_id}/{name}"] == scratch[f"{s.run_id}/{name}"]
+    trained = [json.loads(line) for line in (tmp_path / "on" / "journal.jsonl").read_text().splitlines()]
+    assert sum(s.run_id in entry["runs"] for entry in trained for s in kept) == len(kept)
+
+
+def test_going_on_skips_the_rounds_that_are_done(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    finish(grid(rounds=6), store.root)
+    rounds = [at.round for at in sweep(grid(rounds=9)[:1], store, CPU)]
+    assert rounds == [7, 8, 9]
+
+
+def test_only_those_with_a_beginning_go_on_from_it(tmp_path: Path) -> None:
+    store, long = Store(tmp_path / "runs"), grid()
+    finish(grid(rounds=6)[:3], store.root)
+    found = plan(long, store, CPU, None)
+    begun = {s.run_id: rounds for chunk, rounds in zip(found.chunks, found.begun, strict=True) for s in chunk}
+    assert [begun[s.run_id] for s in long] == [6] * 3 + [0] * 9
+    finish(long, store.root)
+    finish(long, tmp_path / "scratch")
+    wanted = {s.run_id for s in long}
+    on = {name: data for name, data in files(store.root).items() if name.split("/")[0] in wanted}
+    assert on == files(tmp_path / "scratch")
+
+
+@pytest.mark.parametrize(
+    ("changed", "precision"),
+    [({"rounds": 7}, "fp32"), ({"rounds": 12}, "fp32"), ({"rounds": 6, "lr": 0.2}, "fp32"), ({"rounds": 6}, "bf16")],
+    ids=["ends between evaluations", "as long", "another rate", "another precision"],
+)
+def test_what_is_not_its_beginning_is_left_alone(changed: dict[str, object], precision: str, tmp_path: Path) -> None:
+    store, wanted = Store(tmp_path / "runs"), Setting(**{**BASE, "lr": 0.1})
+    finish([Setting(**{**BASE, "lr": 0.1, **changed})], store.root)
+    assert store.begun([wanted], precision) == {wanted.run_id: 0}
+
+
+def test_a_diverged_beginning_stays_diverged(tmp_path: Path) -> None:
+    def runs(rounds: int) -> list[Setting]:
+        made = {"dataset": "quadratic:zeta=1,delta=1", "rounds": rounds, "eval_every": 3, "local_steps": 10}
+        return [Setting(**made, lr=lr, seed=1) for lr in (0.1, 1e30)]
+
+    finish(runs(6), tmp_path / "on")
+    finish(runs(12), tmp_path / "on")
+    finish(runs(12), tmp_path / "scratch")
+    for s in runs(12):
+        assert (
+            files(tmp_path / "on")[f"{s.run_id}/metrics.csv"] == files(tmp_path / "scratch")[f"{s.run_id}/metrics.csv"]
+        )
+    assert Store(tmp_path / "on").read(runs(12)[1].run_id).diverged is not None
+
+
+def test_a_killed_continuation_goes_on(tmp_path: Path) -> None:
+    finish(grid(rounds=6), tmp_path / "on")
+    finish(grid(), tmp_path / "on", stop_after=2)
+    finish(grid(), tmp_path / "on")
+    finish(grid(), tmp_path / "scratch")
+    scratch = files(tmp_path / "scratch")
+    assert {name: data for name, data in files(tmp_path / "on").items() if name in scratch} == scratch
+
+
+def test_a_plan_of_another_version_is_one_line(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    finish(grid(), store.root, stop_after=2)
+    (path,) = store.root.glob(".work/*/plan.json")
+    table = json.loads(path.read_text())
+    path.write_text(json.dumps({**table, "colour": 1}))
+    with pytest.raises(BadInput, match="written by another version; finish it there, or delete"):
+        finish(grid(), store.root)
+    before = {key: value for key, value in table.items() if key != "begun"}  # as plans were before runs could go on
+    path.write_text(json.dumps(before))
+    finish(grid(), store.root)
+    assert all(store.complete(s.run_id) for s in grid())

@@ -1,6 +1,7 @@
 """One round of all lanes: drawn ahead on a CPU, captured and replayed on a GPU."""
 
 from collections.abc import Callable
+from functools import partial
 from threading import Lock
 
 import torch
@@ -130,26 +131,34 @@ def captured(program: Program) -> Round:
 
 def _capture(whole: Callable[[], tuple[State, Tensor]]) -> Callable[[], tuple[State, Tensor]]:
     """What gives the same as whole(), by replaying it; whole itself where it asks the device something on its way."""
-    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):  # once as it is: kernels are compiled, libraries set up
-        whole()
-    torch.cuda.current_stream().wait_stream(aside)
+    # torch hands streams out of a pool of 32, so that two may be one and the same: those that are captured come from the
+    # pool of high priority, where no chunk trains, and one chunk at a time has hold of them.
+    aside = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
     graph = torch.cuda.CUDAGraph()
-    try:
-        with _CAPTURING, torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
-            made = whole()
-    except torch.OutOfMemoryError:
-        raise
-    except RuntimeError:  # an algorithm of the user's own that reads numbers back
-        torch.cuda.synchronize()
-        return whole
+    with _CAPTURING:
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):  # once as it is: kernels are compiled, libraries set up
+            whole()
+        torch.cuda.current_stream().wait_stream(aside)
+        try:
+            with torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
+                made = whole()
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:  # an algorithm of the user's own that reads numbers back
+            torch.cuda.synchronize()
+            return partial(_alone, whole)
 
     def replay() -> tuple[State, Tensor]:
         graph.replay()
         return made
 
     return replay
+
+
+def _alone(whole: Callable[[], tuple[State, Tensor]]) -> tuple[State, Tensor]:
+    with _CAPTURING:
+        return whole()
 
 
 def _keep_pace(running: list[torch.cuda.Event], most: int = 2) -> None:

@@ -307,7 +307,7 @@ class _Backward:
         if not self.g.is_cuda or self.lanes > OVERLAP:
             return None
         if self.kernels._side is None:
-            self.kernels._side = torch.cuda.Stream(self.g.device)  # type: ignore[no-untyped-call]
+            self.kernels._side = torch.cuda.Stream(self.g.device, priority=-1)  # type: ignore[no-untyped-call]
         return self.kernels._side
 
     @contextmanager
