@@ -1,18 +1,17 @@
-"""`baton tune`: train what a search asks for, stage by stage, then its winners on the other seeds."""
+"""A search and the store: scores of the runs that are there, what to train next, what was found."""
 
-from collections.abc import Callable, Generator, Sequence
+import json
+from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from baton.setting import Setting
-from baton.store import Store
+from baton.store import Store, write
 from baton.study import Study
-from baton.sweep import Progress
 from baton.tuning import MISSING, Choice, Missing, Read, cells, search
-
-Train = Callable[[Sequence[Setting]], Generator[Progress, None, None]]
 
 
 def reader(store: Store, metric: str) -> Read:
@@ -51,10 +50,36 @@ def wanted(found: Sequence[Choice]) -> list[Setting]:
     return list({s.run_id: s for s in runs}.values())
 
 
-def tune(study: Study, store: Store, train: Train, method: str = "") -> Generator[Progress, None, list[Choice]]:
-    """Search, then train the winners; stopped at any moment, the same call goes on. Yields as a sweep does."""
-    while missing := [s for choice in choices(study, store, method) for s in choice.missing]:
-        yield from train(missing)
-    found = choices(study, store, method)
-    yield from train([s for choice in found for s in choice.chosen])
-    return found
+def missing(found: Sequence[Choice], store: Store) -> list[Setting]:
+    """What to train next: the next stage of every cell together; after the last, the winners on all seeds."""
+    searched = [s for choice in found for s in choice.missing]
+    return searched or [s for s in wanted(found) if not store.complete(s.run_id)]
+
+
+def save(study: Study, store: Store, found: Sequence[Choice], method: str = "") -> Path:
+    """runs/tuned/<study>-<method>.json: the chosen values, the whole grid, the reasons."""
+    name = method or (study.tune or {})["method"]
+    path = store.root / "tuned" / f"{study.name}-{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = {
+        "study": study.name,
+        "method": name,
+        "tune": study.tune,
+        "steps": sum(choice.spent for choice in found),
+        "steps_of_full_grid": sum(choice.full for choice in found),
+        "cells": [_cell(choice) for choice in found],
+    }
+    write(path, (json.dumps(table, indent=1) + "\n").encode())
+    return path
+
+
+def _cell(choice: Choice) -> dict[str, Any]:
+    return {
+        "group": choice.cell.group,
+        "fields": choice.cell.fields,
+        "chosen": choice.best,
+        "runs": [s.run_id for s in choice.chosen],
+        "stages": [stage._asdict() for stage in choice.stages],
+        "steps": choice.spent,
+        "steps_of_full_grid": choice.full,
+    }
