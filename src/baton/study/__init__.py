@@ -31,14 +31,15 @@ class Study(NamedTuple):
         return list({s.run_id: s for group in self.groups.values() for s in group}.values())
 
 
-def find(name: str) -> Path:
-    """A study file, or the shipped study of that name."""
+def find(name: str, first: Path = Path(), but: tuple[Path, ...] = ()) -> Path:
+    """A study file in the first folder, or the shipped study of that name; none of those in `but`."""
     here = Path(__file__).parents[1]
-    for folder in (Path(), here / "studies", here.parents[1] / "studies"):
+    for folder in (first, here / "studies", here.parents[1] / "studies"):
         for path in (folder / name, folder / f"{name}.toml"):
-            if path.is_file():
+            if path.is_file() and path.resolve() not in but:
                 return path
-    raise BadInput(f"study: no file {name!r}; give the path of a TOML file or a shipped name: {', '.join(shipped())}")
+    what = f"like: no other study {name!r}" if but else f"study: no file {name!r}"
+    raise BadInput(f"{what}; give the path of a TOML file or a shipped name: {', '.join(shipped())}")
 
 
 def shipped() -> list[str]:
@@ -69,9 +70,7 @@ def parse(name: str, table: dict[str, Any]) -> Study:
 
 
 def _table(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
-    """The tables of a file, over those of the study it is like."""
-    if path.resolve() in above:
-        raise BadInput(f"like: {path} is like itself; the name of another study is right")
+    """The tables of a file, over those of the study it is like: one beside it, or a shipped one; never itself."""
     try:
         table = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -81,8 +80,8 @@ def _table(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
         return table
     if not isinstance(like, str):
         raise BadInput(f"like: {like!r} is not the name of a study")
-    beside = path.parent / like
-    return merged(_table(beside if beside.is_file() else find(like), (*above, path.resolve())), table)
+    own = (*above, path.resolve())
+    return merged(_table(find(like, path.parent, own), own), table)
 
 
 def _shrink(study: Study, scale: float) -> Study:
