@@ -3,9 +3,16 @@
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["BadInput", "Setting", "Store", "Study", "run"]
+__all__ = ["BadInput", "Setting", "Store", "Study", "run", "tune"]
 
-_HOMES = {"BadInput": "errors", "Setting": "setting", "Store": "store", "Study": "study", "run": "api"}
+_HOMES = {
+    "BadInput": "errors",
+    "Setting": "setting",
+    "Store": "store",
+    "Study": "study",
+    "run": "api",
+    "tune": "api",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,9 +6,12 @@ from pathlib import Path
 from baton import memory as mem
 from baton import progress
 from baton.arithmetic import device_of, precision_of
+from baton.search import choices, missing, save
 from baton.setting import Setting
 from baton.store import Run, Store
+from baton.study import Study
 from baton.sweep import sweep
+from baton.tuning import Choice
 
 
 def run(
@@ -25,3 +28,21 @@ def run(
     size = mem.parse(memory) if memory else None
     progress.show(sweep(wanted, store, on, size, precision=precision_of(precision, on)), quiet)
     return [store.read(s.run_id) for s in wanted]
+
+
+def tune(
+    study: Study,
+    runs: str | Path = "runs",
+    device: str = "auto",
+    memory: str | None = None,
+    quiet: bool = False,
+    precision: str = "auto",
+    method: str = "",
+) -> list[Choice]:
+    """Search a study's [tune] fields with one seed, train the winners on all seeds, and return what was chosen."""
+    store = Store(runs)
+    while todo := missing(choices(study, store, method), store):
+        run(todo, runs, device, memory, quiet, precision)
+    found = choices(study, store, method)
+    save(study, store, found, method)
+    return found

@@ -131,7 +131,7 @@ def captured(program: Program) -> Round:
 
 def _capture(whole: Callable[[], tuple[State, Tensor]]) -> Callable[[], tuple[State, Tensor]]:
     """What gives the same as whole(), by replaying it; whole itself where it asks the device something on its way."""
-    # torch hands streams out of a pool of 32, so that two may be one and the same: those that are captured come from the
+    # torch hands streams out of a pool of 32, so that two may be one: those that are captured come from the
     # pool of high priority, where no chunk trains, and one chunk at a time has hold of them.
     aside = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
     graph = torch.cuda.CUDAGraph()

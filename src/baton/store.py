@@ -110,8 +110,10 @@ class Store:
         """Complete runs that differ in their rounds only: {what they share: {rounds: run id}}."""
         found: dict[str, dict[int, str]] = {}
         for path in sorted(self.root.glob("*/state.safetensors")):
-            shared, rounds = kin((path.parent / "setting.json").read_text())
-            found.setdefault(shared, {})[rounds] = path.parent.name
+            setting = path.parent / "setting.json"
+            if setting.is_file():
+                shared, rounds = kin(setting.read_text())
+                found.setdefault(shared, {})[rounds] = path.parent.name
         return found
 
     def begun(self, settings: Sequence[Setting], precision: str) -> dict[str, int]:

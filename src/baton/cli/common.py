@@ -31,6 +31,9 @@ DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", metavar="DIR", help="Where data sets are looked for first.", show_default=False),
 ]
+Scale = Annotated[
+    float, typer.Option("--scale", metavar="X", help="Rounds and seeds times X: the same study, made small to try it.")
+]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY.toml", help="A study file, or the name of a shipped one.")]
 
 

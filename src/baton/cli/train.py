@@ -17,6 +17,7 @@ from baton.cli.common import (
     Precision,
     Quiet,
     Runs,
+    Scale,
     StudyName,
     app,
     print_json,
@@ -89,6 +90,7 @@ def run(
 @app.command()
 def sweep(
     study: StudyName,
+    scale: Scale = 1.0,
     data_dir: DataDir = None,
     runs: Runs = Path("runs"),
     device: Device = "auto",
@@ -106,7 +108,7 @@ def sweep(
     from baton import study as studies
     from baton.store import Store
 
-    wanted, store = studies.read(study).settings, Store(runs)
+    wanted, store = studies.read(study, scale).settings, Store(runs)
     if dry_run:
         _print_plan(wanted, store, device, memory, as_json)
         return

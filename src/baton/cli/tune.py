@@ -1,0 +1,103 @@
+"""`baton tune`: grid searches."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from baton.cli.common import (
+    Checkpoint,
+    DataDir,
+    Device,
+    Json,
+    Memory,
+    Precision,
+    Quiet,
+    Runs,
+    Scale,
+    StudyName,
+    app,
+    print_json,
+    use_data_dir,
+)
+from baton.cli.train import train
+
+if TYPE_CHECKING:
+    from baton.study import Study
+    from baton.tuning import Choice
+
+
+@app.command()
+def tune(
+    study: StudyName,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="simple|coarse-fine|halving", help="How to search [default: the study's].", show_default=False
+        ),
+    ] = "",
+    scale: Scale = 1.0,
+    data_dir: DataDir = None,
+    runs: Runs = Path("runs"),
+    device: Device = "auto",
+    memory: Memory = None,
+    precision: Precision = "auto",
+    checkpoint_seconds: Checkpoint = 20.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what the store says so far and what comes next; train nothing.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Search the best learning rate (or clip) of every setting with one seed, then train the winners on all seeds."""
+    use_data_dir(data_dir)
+    import json
+
+    from baton import search
+    from baton import study as studies
+    from baton.store import Store
+
+    wanted, store = studies.read(study, scale), Store(runs)
+    found = search.choices(wanted, store, method)
+    while (todo := search.missing(found, store)) and not dry_run:
+        if not quiet and not as_json:
+            print(_next(todo), flush=True)
+        train(todo, store, device, memory, quiet or as_json, checkpoint_seconds, precision)
+        found = search.choices(wanted, store, method)
+    path = None if dry_run else search.save(wanted, store, found, method)
+    if as_json and path:
+        print_json(json.loads(path.read_text()))
+    elif not quiet:
+        _print(wanted, found)
+        print(_next(todo) if todo else "nothing is left to train")
+        if path:
+            print(f"stored in {path}; 'baton report {study} --runs {runs}' shows it")
+
+
+def _next(todo: list[Any]) -> str:
+    lengths = sorted({s.rounds for s in todo})
+    rounds = " or ".join(f"{length:,}" for length in lengths)
+    return f"next: {len(todo)} runs of {rounds} rounds"
+
+
+def _print(study: "Study", found: "list[Choice]") -> None:
+    """Cell by cell: what every candidate scored, what was kept and why."""
+    from baton.report.words import called
+
+    fields = [field for field in found[0].cell.fields if len({str(c.cell.fields[field]) for c in found}) > 1]
+    for choice in found:
+        where = ", ".join([choice.cell.group, *(called(study, f, choice.cell.fields[f]) for f in fields)])
+        print(where)
+        for stage in choice.stages:
+            print(f"  {stage.rounds:>6,} rounds  " + "  ".join(_score(name, stage) for name in stage.scores))
+            print(f"         kept: {'; '.join(stage.kept) or 'none'} ({stage.why})")
+        for s in choice.missing[:1]:
+            print(f"  waits for {len(choice.missing)} runs of {s.rounds:,} rounds")
+    spent, full = sum(c.spent for c in found), sum(c.full for c in found)
+    print(f"searched with {spent:,} SGD steps, {100 * spent / full:.0f}% of the whole grid's {full:,}")
+
+
+def _score(name: str, stage: Any) -> str:
+    score = stage.scores[name]
+    text = "diverged" if score is None else f"{score:.2f}"
+    return f"{name}: {text}{'*' if name in stage.kept else ''}"

@@ -1,0 +1,111 @@
+"""Which runs are exported, what is known about each, and what tells them apart."""
+
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from baton.errors import BadInput
+from baton.setting import Setting
+from baton.store import Run, Store
+from baton.study import Study
+
+
+class Choice(NamedTuple):
+    """The runs to export."""
+
+    name: str  # of the study; of the store's folder where there is none
+    about: str
+    store: Store
+    settings: dict[str, Setting]  # by run id
+
+
+class Past(NamedTuple):
+    """When and where a run was trained."""
+
+    began: float  # seconds since 1970
+    ended: float
+    facts: dict[str, str]  # device, precision and versions, as far as the journal knows
+
+
+Target = Callable[[Choice, str], Iterator[str]]  # yields the id of each run that is written
+
+
+def choose(store: Store, study: Study | None) -> Choice:
+    """The runs of a study that are in the store, finished or not; without a study, all of them."""
+    if study is not None:
+        settings = {s.run_id: s for s in study.settings if _begun(store, s.run_id)}
+        if not settings:
+            raise BadInput(f"export: no run of study {study.name!r} in {store.root}; 'baton sweep' trains them")
+        return Choice(study.name, study.about, store, settings)
+    settings = {run: store.read(run, metrics=False).setting for run in store.ids() if _begun(store, run)}
+    if not settings:
+        raise BadInput(f"export: no run in {store.root}; 'baton run' or 'baton sweep' trains some")
+    return Choice(store.root.resolve().name, "", store, settings)
+
+
+def _begun(store: Store, run_id: str) -> bool:
+    return all((store.folder(run_id) / name).is_file() for name in ("setting.json", "metrics.csv"))
+
+
+def read(choice: Choice, run_id: str) -> Run:
+    """A stored run; an unfinished one has diverged if a row of nothing but nan ends it."""
+    run = choice.store.read(run_id)
+    if not run.complete and len(run.metrics["round"]):
+        last = [values[-1] for name, values in run.metrics.items() if name != "round"]
+        if np.isnan(last).all():
+            return run._replace(diverged=int(run.metrics["round"][-1]))
+    return run
+
+
+def labels(choice: Choice) -> dict[str, str]:
+    """By run id: the fields in which the runs differ, such as `algorithm=parallel,lr=0.1,seed=1`."""
+    rows = {run: setting.model_dump() for run, setting in choice.settings.items()}
+    vary = [field for field in Setting.model_fields if len({row[field] for row in rows.values()}) > 1]
+    return {run: ",".join(f"{field}={row[field]}" for field in vary) for run, row in rows.items()}
+
+
+def pasts(choice: Choice) -> dict[str, Past]:
+    """By run id: from runs/journal.jsonl; from the times of its files where that does not know."""
+    known: dict[str, list[dict[str, Any]]] = {run: [] for run in choice.settings}
+    for entry in _journal(choice.store.root / "journal.jsonl"):
+        for run in entry["runs"]:
+            if run in known:
+                known[run].append(entry)
+    return {run: _past(choice.store, run, entries) for run, entries in known.items()}
+
+
+def _journal(path: Path) -> Iterator[dict[str, Any]]:
+    """Its entries, without lines that were cut short."""
+    for line in path.read_text().splitlines() if path.is_file() else []:
+        try:
+            entry = json.loads(line)
+            at = datetime.fromisoformat(entry["ended"]).timestamp()
+            yield {**entry, "began": at - float(entry["seconds"]), "at": at, "runs": list(entry["runs"])}
+        except (ValueError, TypeError, KeyError):
+            continue
+
+
+def _past(store: Store, run: str, entries: list[dict[str, Any]]) -> Past:
+    made, last = ((store.folder(run) / name).stat().st_mtime for name in ("setting.json", "metrics.csv"))
+    if not entries:
+        return Past(min(made, last), last, {})
+    began = min(entry["began"] for entry in entries)
+    ended = max(entry["at"] for entry in entries)
+    newest = entries[-1]
+    facts: dict[str, str] = {key: str(newest[key]) for key in ("device", "precision") if key in newest}
+    facts |= {f"version.{name}": str(version) for name, version in newest.get("versions", {}).items()}
+    return Past(began, ended if store.complete(run) else max(ended, last), facts)
+
+
+def need(to: str, *modules: str) -> list[Any]:
+    """Modules of an optional package."""
+    try:
+        return [importlib.import_module(name) for name in modules]
+    except ImportError:
+        package = "pyarrow" if to == "parquet" else to
+        raise BadInput(f"export: --to {to} needs the package {package}; pip install 'baton[{to}]'") from None

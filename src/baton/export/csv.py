@@ -1,0 +1,31 @@
+"""The table as CSV; every number in the digits that give it back."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from baton.export import table
+from baton.export.choice import Choice, read
+from baton.store import Run
+
+
+def write(choice: Choice, out: str) -> Iterator[str]:
+    """One file, written run by run."""
+    with table.whole(Path(out)) as temporary, open(temporary, "w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(table.NAMES)
+        for run_id in choice.settings:
+            rows.writerows(_rows(run_id, read(choice, run_id)))
+            yield run_id
+
+
+def _rows(run_id: str, run: Run) -> Iterator[tuple[Any, ...]]:
+    head = (run_id, *run.setting.model_dump().values())
+    tail = ("true" if run.complete else "false", "" if run.diverged is None else run.diverged)
+    columns: list[list[Any]] = [run.metrics["round"].astype(int).tolist()]
+    for name in table.METRICS:
+        values, empty = table.metric(run, name)
+        columns.append(["" if gone else value for value, gone in zip(values.tolist(), empty.tolist(), strict=True)])
+    for cells in zip(*columns, strict=True):
+        yield (*head, *cells, *tail)
