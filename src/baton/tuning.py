@@ -120,12 +120,11 @@ def search(study: Study, cell: Cell, read: Read, name: str = "") -> Choice:
     try:
         wanted = next(rule)
         while True:
-            for s in wanted:
-                longest[shorter(s, rounds)] = s.rounds
-            spent = sum(s.steps // s.rounds * needed for s, needed in longest.items())
             last = {s.run_id: study.report["last"] if s.rounds == rounds else tune["last"] for s in wanted}
             found = {s.run_id: read(s, last[s.run_id]) for s in wanted}
             missing = [s for s in wanted if found[s.run_id] is MISSING]
+            longest |= {shorter(s, rounds): s.rounds for s in wanted if s not in missing}
+            spent = sum(s.steps // s.rounds * needed for s, needed in longest.items())
             if missing:
                 return Choice(cell, stages, None, missing, spent, full)
             wanted = rule.send({run: score for run, score in found.items() if not isinstance(score, Missing)})

@@ -94,7 +94,8 @@ def _print(study: "Study", found: "list[Choice]") -> None:
         for s in choice.missing[:1]:
             print(f"  waits for {len(choice.missing)} runs of {s.rounds:,} rounds")
     spent, full = sum(c.spent for c in found), sum(c.full for c in found)
-    print(f"searched with {spent:,} SGD steps, {100 * spent / full:.0f}% of the whole grid's {full:,}")
+    so_far = " so far" if any(c.missing for c in found) else ""
+    print(f"searched with {spent:,} SGD steps{so_far}, {100 * spent / full:.0f}% of the whole grid's {full:,}")
 
 
 def _score(name: str, stage: Any) -> str:
