@@ -8,10 +8,10 @@ import numpy as np
 from baton.errors import BadInput, nearest
 from baton.report import words
 from baton.report.curves import Curve, Report, Search, at, curve, values
+from baton.search import choices, wanted
 from baton.setting import Setting
 from baton.store import Run, Store
 from baton.study import Study
-from baton.tune import choices, wanted
 from baton.tuning import Choice
 
 
