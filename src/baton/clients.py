@@ -111,8 +111,25 @@ def width(setting: Setting, largest: int) -> int:
     return setting.batch_size if setting.sampling == "replacement" else max(1, min(setting.batch_size, largest))
 
 
-def batches(clients: Clients, lanes: Lanes, round: int | Tensor, client: Tensor, setting: Setting) -> Batches:
-    """K minibatches for one visit to client [L]: shuffled, cut into b, a short last one, reshuffled after each pass."""
+def taken(count: Tensor, setting: Setting, passes: int = 0) -> tuple[Tensor, Tensor]:
+    """(samples, steps) of a leg at clients that hold so many: tau_m steps, a short batch at the end of each pass."""
+    batch = setting.batch_size
+    per_pass = (count + batch - 1) // batch
+    steps = torch.full_like(count, setting.local_steps)
+    steps = torch.where(count > 0, torch.minimum(steps, passes * per_pass) if passes else steps, 0)
+    if setting.sampling == "replacement":
+        return steps * batch, steps
+    whole = steps // per_pass.clamp(min=1)
+    return whole * count + torch.minimum((steps - whole * per_pass) * batch, count), steps
+
+
+def batches(
+    clients: Clients, lanes: Lanes, round: int | Tensor, client: Tensor, setting: Setting, passes: int = 0
+) -> Batches:
+    """K minibatches for one visit to client [L]: shuffled, cut into b, a short last one, reshuffled after each pass.
+
+    passes: if not 0, batches after so many passes over the client's samples are empty.
+    """
     steps, size = setting.local_steps, width(setting, clients.largest)
     first, count = spans(clients, lanes, client)
     visit = rng.bits(lanes.seed, rng.SHUFFLE, round, client)  # [L]
@@ -130,6 +147,9 @@ def batches(clients: Clients, lanes: Lanes, round: int | Tensor, client: Tensor,
         weight = (place < n).to(lanes.lr.dtype)
         flat = ((step // per_pass) * n + place).clamp(max=steps * size - 1).flatten(1)
         item = order.gather(1, flat).view(place.shape)
+    if passes:
+        live = torch.arange(steps, device=client.device) < taken(count, setting, passes)[1].unsqueeze(1)  # [L, K]
+        weight = weight * live.unsqueeze(2)
     places = clients.samples[(first.view(-1, 1, 1) + item).clamp(max=len(clients.samples) - 1)]
     key = rng.bits(visit.unsqueeze(1), rng.DROPOUT, torch.arange(steps, device=client.device))
     return Batches(places, weight, key, torch.where(count > 0, lanes.lr, 0.0))

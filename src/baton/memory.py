@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from baton import algorithms, clients, datasets
 from baton.errors import BadInput
-from baton.program import Program, net_of
+from baton.program import Program, net_of, sides_of
 from baton.rounds import Simulation
 from baton.setting import Setting
 
@@ -63,7 +63,9 @@ def _counted(lanes: Sequence[Setting]) -> int:
     sample = datasets.prepared(data, data.x[:1], net.dtype)[0]
     splits = {(s.dataset, s.partition, s.clients) for s in lanes}
     largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
-    copies = setting.participants if algorithms.build(setting.algorithm).parallel else 1
+    algorithm = algorithms.build(setting.algorithm)
+    sides_of(algorithm, net)  # a cut that cannot be is said here, before anything trains
+    copies = setting.participants if algorithm.parallel else 1
     batch = clients.width(setting, largest)
     drawn = setting.local_steps * batch
     step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()

@@ -16,6 +16,10 @@ from baton.errors import BadInput, nearest
 Value = int | float | str | bool
 
 
+class Layer(str):
+    """The type of a keyword that takes a layer's name: any word, though it may look like a number."""
+
+
 class Rest(NamedTuple):
     """Marks the keyword that takes a spec's whole rest: `path: Annotated[str, Rest(settle)]`."""
 
@@ -60,18 +64,19 @@ def split(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, dict[st
     """`name:key=value,...` -> (name, {key: value})."""
     head, tail = _name(field, spec, known)
     rest = _rest(known[head]) if callable(known.get(head)) else None
-    return head, {rest[0]: tail} if rest else _params(field, spec, tail)
+    return head, {rest[0]: tail} if rest else {key: _value(text) for key, text in _params(field, spec, tail).items()}
 
 
-def _params(field: str, spec: str, tail: str) -> dict[str, Value]:
-    params: dict[str, Value] = {}
+def _params(field: str, spec: str, tail: str) -> dict[str, str]:
+    """Values as they are written: a layer may be called 0.10, which is no number."""
+    params: dict[str, str] = {}
     for item in filter(None, tail.split(",")):
         key, equals, value = item.partition("=")
         if not equals or not key.strip() or not value.strip():
             raise BadInput(f"{field}: {spec!r} has {item!r} where key=value is right, as in name:key=value,key=value")
         if key.strip() in params:
             raise BadInput(f"{field}: {spec!r} gives {key.strip()!r} twice")
-        params[key.strip()] = _value(value.strip())
+        params[key.strip()] = value.strip()
     return params
 
 
@@ -86,8 +91,11 @@ def find(field: str, name: str, known: Mapping[str, Any]) -> Any:
         raise BadInput(f"{field}: {name!r} cannot be imported ({error}); {nearest(module, known)}") from None
 
 
-def _check(field: str, name: str, key: str, value: Value, parameter: inspect.Parameter) -> Value:
+def _check(field: str, name: str, key: str, text: str, parameter: inspect.Parameter) -> Value:
     wanted = _kind(parameter.annotation)
+    if wanted is Layer:
+        return text
+    value = _value(text)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if wanted in (int, float, str, bool) and type(value) is not wanted:

@@ -6,12 +6,14 @@ import torch
 from torch import Tensor
 
 from baton import algorithms, clients, datasets, legs, models
+from baton.algorithms import Algorithm
 from baton.clients import Batches
 from baton.datasets import Dataset
 from baton.evaluate import Evaluator
 from baton.lanes import Lanes
 from baton.names import bind
 from baton.nn import Net
+from baton.nn.cut import Sides, sides
 from baton.schedules import SCHEDULES
 from baton.setting import Setting
 
@@ -21,6 +23,11 @@ def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
     dtype = getattr(torch, setting.dtype)
     build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
     return Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
+
+
+def sides_of(algorithm: Algorithm, net: Net) -> Sides | None:
+    """The model as the algorithm cuts it; None where it does not."""
+    return sides(net, algorithm.split.cut, algorithm.split.head) if algorithm.split else None
 
 
 class Program:
@@ -38,6 +45,7 @@ class Program:
         self.clients, partition = clients.build(settings, dtype, device)
         self.net = net_of(self.setting, data, device)
         self.algorithm = algorithms.build(self.setting.algorithm)
+        self.sides = sides_of(self.algorithm, self.net)
         name, self._schedule, self._schedule_options = bind("schedule", self.setting.schedule, SCHEDULES)
         self._own_schedule = name in SCHEDULES
 
@@ -46,7 +54,8 @@ class Program:
 
         seed = torch.tensor(self.seeds, dtype=torch.int64, device=device)
         self.lanes = Lanes(seed, column("lr"), column("clip"), column("weight_decay"), partition)
-        self.legs = legs.choose(self.net, data, self.clients, any(s.clip > 0 for s in settings), precision, threads)
+        clipped, form = any(s.clip > 0 for s in settings), self.algorithm.split
+        self.legs = legs.choose(self.net, data, self.clients, clipped, precision, threads, form, self.sides)
         optima = [d.optimum for d in sets if d.optimum is not None]
         self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima)
 
@@ -71,6 +80,7 @@ class Program:
         lanes, count = order.shape
         tiled = Lanes(*(field.repeat(count) for field in self.lanes))
         number = round.repeat_interleave(lanes) if isinstance(round, Tensor) and round.dim() else round
-        drawn = clients.batches(self.clients, tiled, number, order.t().flatten(), self.setting)
+        passes = self.algorithm.split.passes if self.algorithm.split else 0
+        drawn = clients.batches(self.clients, tiled, number, order.t().flatten(), self.setting, passes)
         legs = zip(*(field.view(count, lanes, *field.shape[1:]).unbind(0) for field in drawn), strict=True)
         return [Batches(*leg) for leg in legs]

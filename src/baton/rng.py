@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 # What a draw is for. Two draws with different purposes are independent, whatever their other words.
-ORDER, SHUFFLE, REPLACEMENT, DROPOUT, AUGMENT, EVALUATE, DATA = range(1, 8)
+ORDER, SHUFFLE, REPLACEMENT, DROPOUT, AUGMENT, EVALUATE, DATA, SMASH, LEAK = range(1, 10)
 
 
 def _signed(word: int) -> int:

@@ -52,6 +52,10 @@ class Simulation:
         """Samples at each client: [L, S]."""
         return clients.spans(self.program.clients, self.program.lanes, order)[1]
 
+    def sides(self, x: Params) -> tuple[Params, Params]:
+        """(the clients' side, the server's): all is the clients' where the model is not cut."""
+        return self.program.sides.split(x) if self.program.sides else (x, {})
+
 
 def _column(client: Tensor, order: Tensor | None) -> int | None:
     """Which column of order [L, S] the view `client` is, without looking at the numbers, which may be on a GPU."""

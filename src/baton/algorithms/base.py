@@ -22,6 +22,19 @@ class Sites(Protocol):
     def sizes(self, clients: Tensor) -> Tensor:
         """Samples at each client: [L, S] -> [L, S]."""
 
+    def sides(self, x: Params) -> tuple[Params, Params]:
+        """(what clients hold of a model, what the server holds); the second is empty where no model is cut."""
+
+
+class Split(NamedTuple):
+    """A leg in split form: where the model is cut, and what its two sides do at each step."""
+
+    cut: str  # the layer behind which the server's side begins
+    head: str = ""  # the layer behind which the client's begins again: labels stay there (U-shaped)
+    clip: str = "joint"  # one norm over both sides, or one a side: per_side
+    noise: float = 0.0  # standard deviation of what the client adds to the smashed data
+    passes: int = 0  # tau_m is at most so many passes over the client's samples; 0: tau_m = K
+
 
 def _same(x: Params) -> Params:
     return x
@@ -33,4 +46,8 @@ class Algorithm(NamedTuple):
     round: Callable[[State, Tensor, Sites], State]  # (state, order [L, S], sites) -> state
     init: Callable[[Params], State] = _same
     model: Callable[[State], Params] = _same
-    parallel: bool = False  # whether a round trains its S participants at once (for the memory it needs)
+    parallel: bool = False  # whether a round trains its S participants at once: the memory it needs, the time it takes
+    relay: str = (
+        "peer"  # how clients come by their parameters: peer (to peer), server (by way of it), average (from it)
+    )
+    split: Split | None = None  # None: every leg is a whole model's

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from baton.algorithms.base import Algorithm, Sites, State
 from baton.errors import BadInput
+from baton.lanes import Params
 
 
 def parallel(*, weighting: str = "uniform", server_lr: float = 1.0) -> Algorithm:
@@ -19,17 +20,26 @@ def parallel(*, weighting: str = "uniform", server_lr: float = 1.0) -> Algorithm
         raise BadInput(f"algorithm: parallel has server_lr={server_lr}; server_lr > 0 is right")
 
     def round(x: State, order: Tensor, sites: Sites) -> State:
-        size = sites.sizes(order)  # [L, S]
-        empty = size.sum(1, keepdim=True) == 0  # nobody holds a sample: every leg is the identity, any weights will do
-        weight = torch.where(empty, 1, size) if weighting == "size" else torch.ones_like(size)
-        trained = sites.train_all(x, order)  # [L, S, ...]
-        return {name: _average(x[name], trained[name], weight, server_lr) for name in x}
+        mean = average(sites.train_all(x, order), shares(order, sites, weighting))
+        if server_lr == 1.0:
+            return {name: mean[name] for name in x}
+        return {name: leaf + server_lr * (mean[name] - leaf) for name, leaf in x.items()}
 
-    return Algorithm(round, parallel=True)
+    return Algorithm(round, parallel=True, relay="average")
 
 
-def _average(x: Tensor, trained: Tensor, weight: Tensor, server_lr: float) -> Tensor:
-    weight = weight.to(x.dtype)
-    share = weight / weight.sum(1, keepdim=True)
-    mean = torch.einsum("ls,ls...->l...", share, trained)
-    return mean if server_lr == 1.0 else x + server_lr * (mean - x)
+def shares(order: Tensor, sites: Sites, weighting: str) -> Tensor:
+    """What each participant counts in the average: [L, S], whole numbers."""
+    size = sites.sizes(order)  # [L, S]
+    empty = size.sum(1, keepdim=True) == 0  # nobody holds a sample: every leg is the identity, any weights will do
+    return torch.where(empty, 1, size) if weighting == "size" else torch.ones_like(size)
+
+
+def average(trained: Params, weight: Tensor) -> Params:
+    """Over participants: leaves [L, S, ...] -> [L, ...]."""
+
+    def mean(leaf: Tensor) -> Tensor:
+        given = weight.to(leaf.dtype)
+        return torch.einsum("ls,ls...->l...", given / given.sum(1, keepdim=True), leaf)
+
+    return {name: mean(leaf) for name, leaf in trained.items()}

@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 import torch
 
+from baton.algorithms import Split
 from baton.clients import Clients
 from baton.datasets import Dataset
 from baton.datasets.base import cross_entropy
@@ -11,15 +12,32 @@ from baton.legs import cuda, native
 from baton.legs.base import Legs
 from baton.legs.plain import Plain
 from baton.legs.quadratic import Quadratics
+from baton.legs.split import SplitLegs
 from baton.models.quadratic import Quadratic
 from baton.nn import Net
+from baton.nn.cut import Sides
 
-__all__ = ["Legs", "Plain", "Quadratics", "choose"]
+__all__ = ["Legs", "Plain", "Quadratics", "SplitLegs", "choose"]
 
 
-def choose(net: Net, data: Dataset, clients: Clients, clipped: bool, precision: str, threads: int) -> Legs:
-    """For this model, these data and the device they are on; clipped: whether any lane clips its gradients."""
-    return _kernels(net, data, clients, precision, threads) or _torch(net, data, clients, clipped, threads)
+def choose(
+    net: Net,
+    data: Dataset,
+    clients: Clients,
+    clipped: bool,
+    precision: str,
+    threads: int,
+    form: Split | None = None,
+    sides: Sides | None = None,
+) -> Legs:
+    """For this model, these data and the device they are on; clipped: whether any lane clips its gradients.
+
+    A model with sides is trained in split form and in no other way; the fastest way only evaluates it.
+    """
+    whole = _kernels(net, data, clients, precision, threads) or _torch(net, data, clients, clipped, threads)
+    if form is None or sides is None:
+        return whole
+    return SplitLegs(net, data, clients, form, sides, whole, clipped, threads)
 
 
 def _torch(net: Net, data: Dataset, clients: Clients, clipped: bool, threads: int) -> Legs:

@@ -61,10 +61,15 @@ def gradient(net: Net, data: Dataset, threads: int = 1) -> Gradient:
     return gradients(loss, net, threads)
 
 
-def sgd(x: Params, g: Params, lr: Tensor, clip: Tensor | None, weight_decay: Tensor) -> Params:
-    """One step as torch does it: clip_grad_norm_, then SGD's weight decay, then the step. clip None: in no lane."""
+def sgd(
+    x: Params, g: Params, lr: Tensor, clip: Tensor | None, weight_decay: Tensor, size: Tensor | None = None
+) -> Params:
+    """One step as torch does it: clip_grad_norm_, then SGD's weight decay, then the step. clip None: in no lane.
+
+    size [L]: the norm to clip by, where g is only a part of the gradient.
+    """
     if clip is not None:
-        scale = torch.where(clip > 0, (clip / (norm(g) + 1e-6)).clamp(max=1.0), 1.0)
+        scale = torch.where(clip > 0, (clip / ((norm(g) if size is None else size) + 1e-6)).clamp(max=1.0), 1.0)
         g = {name: leaf * per_lane(scale, leaf) for name, leaf in g.items()}
     return {
         name: leaf - per_lane(lr, leaf) * (g[name] + per_lane(weight_decay, leaf) * leaf) for name, leaf in x.items()

@@ -2,8 +2,10 @@
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from baton import rng
+from baton.lanes import Params
 
 
 class KeyedDropout(nn.Module):
@@ -29,3 +31,17 @@ class KeyedDropout(nn.Module):
         keep = rng.uniform(rng.bits(self.key, self.layer, self.calls, place)) >= self.p
         self.calls += 1
         return x * keep / (1.0 - self.p)
+
+
+def dropouts(module: nn.Module) -> dict[str, KeyedDropout]:
+    """Every keyed dropout of a module by name."""
+    return {name: m for name, m in module.named_modules() if isinstance(m, KeyedDropout)}
+
+
+def keyed(module: nn.Module, inside: dict[str, KeyedDropout], params: Params, key: Tensor, x: Tensor) -> Tensor:
+    """module(x) as a function of its parameters, the dropouts `inside` it drawn from key (a scalar)."""
+    for layer in inside.values():
+        layer.calls = 0
+    keys = {f"{name}.key" if name else "key": key for name in inside}
+    output: Tensor = functional_call(module, {**params, **keys}, (x,))
+    return output

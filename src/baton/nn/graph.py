@@ -30,18 +30,21 @@ class Layer(NamedTuple):
     number: int = 0  # dropout: the layer's word in its draws
 
 
-class _Leaves(fx.Tracer):
+class Leaves(fx.Tracer):
+    """Follows a forward pass down to torch's own layers, and keyed dropout."""
+
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
+        """What is one layer."""
         return isinstance(module, KeyedDropout) or super().is_leaf_module(module, name)
 
 
 def layers(module: nn.Module, sample: Tensor) -> list[Layer] | None:
     """module on sample [1, ...]; None where it does something that has no kernel here."""
     try:
-        graph = _Leaves().trace(module)
+        graph = Leaves().trace(module)
     except Exception:  # whatever a user's forward pass may raise when it is given a proxy
         return None
-    shapes = _shapes(module, graph, sample)
+    shapes = shapes_of(module, graph, sample)
     found: list[Layer] = []
     place: dict[fx.Node, int] = {}
     named, used = dict(module.named_modules()), set[str]()
@@ -76,7 +79,7 @@ def _same(node: fx.Node, shapes: dict[fx.Node, tuple[int, ...]], target: nn.Modu
     return isinstance(target, nn.Identity) or shapes.get(node) == shapes.get(node.args[0])  # type: ignore[arg-type]
 
 
-def _shapes(module: nn.Module, graph: fx.Graph, sample: Tensor) -> dict[fx.Node, tuple[int, ...]]:
+def shapes_of(module: nn.Module, graph: fx.Graph, sample: Tensor) -> dict[fx.Node, tuple[int, ...]]:
     """What each node puts out for one sample."""
     shapes: dict[fx.Node, tuple[int, ...]] = {}
 

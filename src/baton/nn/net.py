@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from baton.errors import BadInput
 from baton.lanes import Params
-from baton.nn.dropout import KeyedDropout
+from baton.nn.dropout import KeyedDropout, dropouts, keyed
 from baton.nn.graph import Layer, layers
 from baton.nn.pooling import quicken
 from baton.nn.swap import swap
@@ -71,7 +71,7 @@ class Net:
         _try(template, sample, getattr(build, "__name__", type(template).__name__))
         self.convolutions = any(isinstance(m, nn.modules.conv._ConvNd) for m in template.modules())
         template.requires_grad_(False).to(device)
-        self.module, self._sample = template, sample.to(device)  # its dropout is keyed
+        self.module, self.sample = template, sample.to(device)  # its dropout is keyed
         self._own = threading.local()
         self._modules()  # now: copies cannot be made while a function of them is recorded
 
@@ -84,8 +84,7 @@ class Net:
             train, evaluate = copy.deepcopy(self.module).train(), copy.deepcopy(self.module).eval()
             if self.device.type == "cpu":
                 quicken(evaluate)
-            dropouts = {name: m for name, m in train.named_modules() if isinstance(m, KeyedDropout)}
-            self._own.modules = train, evaluate, dropouts
+            self._own.modules = train, evaluate, dropouts(train)
         modules: tuple[nn.Module, nn.Module, dict[str, KeyedDropout]] = self._own.modules
         return modules
 
@@ -107,7 +106,7 @@ class Net:
 
     def layers(self) -> list[Layer] | None:
         """The module's layers, where all are known."""
-        return layers(self.module, self._sample)
+        return layers(self.module, self.sample)
 
     def size(self) -> int:
         """Numbers in one lane's parameters."""
@@ -131,12 +130,8 @@ class Net:
 
     def train(self, params: Params, key: Tensor, x: Tensor) -> Tensor:
         """One lane's forward pass with dropout keyed by `key` (a scalar)."""
-        module, _, dropouts = self._modules()
-        for layer in dropouts.values():
-            layer.calls = 0
-        keys = {f"{name}.key" if name else "key": key for name in dropouts}
-        output: Tensor = functional_call(module, {**params, **keys}, (x,))
-        return output
+        module, _, inside = self._modules()
+        return keyed(module, inside, params, key, x)
 
     def evaluate(self, params: Params, x: Tensor) -> Tensor:
         """One lane's forward pass without dropout."""

@@ -45,6 +45,20 @@ def gradients(loss: Callable[..., Tensor], net: Net, threads: int) -> Callable[.
     return one_after_another
 
 
+def forwards(function: Callable[..., Tensor], net: Net, threads: int) -> Callable[..., Tensor]:
+    """function(params, *inputs) of one lane, for all lanes."""
+    if not looped(net):
+        return _traced(vmap(function))
+    each = _each(torch.no_grad()(function), threads)
+
+    def one_after_another(params: Params, *inputs: Tensor) -> Tensor:
+        lanes = range(len(inputs[0]))
+        given = [({name: leaf[i] for name, leaf in params.items()}, *(x[i] for x in inputs)) for i in lanes]
+        return torch.stack(each(given))
+
+    return one_after_another
+
+
 def _each(function: Callable[..., T], threads: int) -> Callable[[list[tuple[Any, ...]]], list[T]]:
     """function of each of the arguments given, on so many threads: torch lets others run while it computes."""
     if threads == 1:
@@ -53,15 +67,15 @@ def _each(function: Callable[..., T], threads: int) -> Callable[[list[tuple[Any,
     return lambda given: list(pool.map(lambda one: function(*one), given))
 
 
-def _traced(function: Callable[..., Params]) -> Callable[..., Params]:
+def _traced(function: Callable[..., T]) -> Callable[..., T]:
     """The same operations, recorded once for each shape of the inputs: several times less overhead a call than vmap."""
-    recorded: dict[tuple[torch.Size, ...], Callable[..., Params]] = {}
+    recorded: dict[tuple[torch.Size, ...], Callable[..., T]] = {}
 
-    def replay(params: Params, *inputs: Tensor) -> Params:
+    def replay(params: Params, *inputs: Tensor) -> T:
         shapes = tuple(x.shape for x in inputs)
         if shapes not in recorded:
             with _RECORDING:
-                recorded[shapes] = make_fx(function)(params, *inputs)
+                recorded[shapes] = make_fx(lambda *given: function(*given))(params, *inputs)  # methods too
         return recorded[shapes](params, *inputs)
 
     return replay
