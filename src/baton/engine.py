@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from baton.algorithms.base import State
+from baton.books import traffic
 from baton.evaluate import Values
+from baton.ledger import COLUMNS
 from baton.program import Program
 from baton.rounds import ahead, captured
 
@@ -50,4 +52,21 @@ def _measure(program: Program, at: Snapshot, order: Tensor) -> Snapshot:
         found |= program.evaluate(params, at.round, order)
     for metric, values in found.items():
         at.history.setdefault(metric, []).append((at.round, values))
+    if "test_loss" in found:
+        _book(program, at)
     return at
+
+
+def _book(program: Program, at: Snapshot) -> None:
+    """Bytes so far, at every evaluation; where a store's beginning of the run has none, from its first round on."""
+    known = at.history.get(COLUMNS[0], [])
+    sound = (at.diverged < 0).cpu().numpy()
+    if not known or np.isnan(known[-1][1][sound]).any():
+        at.history.update({column: [] for column in COLUMNS})
+        known = []
+    last = known[-1][0] if known else 0
+    for round in [r for r, _ in at.history["test_loss"] if r > last or not known]:
+        for column, sent in traffic(program, range(last, round)).items():
+            series = at.history[column]
+            series.append((round, sent + (series[-1][1] if series else 0.0)))
+        last = round

@@ -160,6 +160,12 @@ def canonical(field: str, spec: str, known: Mapping[str, Any]) -> str:
     return name + (":" + ",".join(given) if given else "")
 
 
+def extended(field: str, spec: str, known: Mapping[str, Any], key: str, value: Value) -> str:
+    """The spec with one more parameter, in its one spelling."""
+    name, tail = _name(field, spec, known)
+    return canonical(field, f"{name}:{','.join(filter(None, (tail, f'{key}={_text(value)}')))}", known)
+
+
 def signature(name: str, function: Callable[..., Any]) -> str:
     """How a name may be written, for listings: `exdir:C=…,alpha=…,seed=0`; [k=…] may be left out."""
     if rest := _rest(function):

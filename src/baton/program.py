@@ -1,11 +1,12 @@
 """What lanes of one shape_key share, and what sets them apart."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from baton import algorithms, clients, datasets, legs, models
+from baton import algorithms, clients, datasets, ledger, legs, models
 from baton.algorithms import Algorithm
 from baton.clients import Batches
 from baton.datasets import Dataset
@@ -46,6 +47,7 @@ class Program:
         self.net = net_of(self.setting, data, device)
         self.algorithm = algorithms.build(self.setting.algorithm)
         self.sides = sides_of(self.algorithm, self.net)
+        self.passes = self.algorithm.split.passes if self.algorithm.split else 0
         name, self._schedule, self._schedule_options = bind("schedule", self.setting.schedule, SCHEDULES)
         self._own_schedule = name in SCHEDULES
 
@@ -75,12 +77,23 @@ class Program:
         order: Tensor = self._schedule(seed, number, s.clients, s.participants, **self._schedule_options)
         return order.view(-1, count, s.participants)
 
+    @cached_property
+    def prices(self) -> ledger.Prices:
+        """What its legs cost."""
+        return ledger.prices(self.algorithm, self.net, self.sides)
+
+    def work(self, rounds: range) -> tuple[Tensor, Tensor, Tensor]:
+        """(samples, steps [L, rounds, S], 1 in lanes that clip [L, 1, 1]) of all legs of some rounds."""
+        order = self.orders(rounds)
+        count = clients.spans(self.clients, self.lanes, order.flatten(1))[1].view(order.shape)
+        clipped = (self.lanes.clip > 0).to(count.dtype).view(-1, 1, 1)
+        return *clients.taken(count, self.setting, self.passes), clipped
+
     def draw(self, round: int | Tensor, order: Tensor) -> list[Batches]:
         """The minibatches of participants [L, S], a leg each; round: one, or a tensor of one a leg [S]."""
         lanes, count = order.shape
         tiled = Lanes(*(field.repeat(count) for field in self.lanes))
         number = round.repeat_interleave(lanes) if isinstance(round, Tensor) and round.dim() else round
-        passes = self.algorithm.split.passes if self.algorithm.split else 0
-        drawn = clients.batches(self.clients, tiled, number, order.t().flatten(), self.setting, passes)
+        drawn = clients.batches(self.clients, tiled, number, order.t().flatten(), self.setting, self.passes)
         legs = zip(*(field.view(count, lanes, *field.shape[1:]).unbind(0) for field in drawn), strict=True)
         return [Batches(*leg) for leg in legs]

@@ -36,7 +36,7 @@ class Setting(BaseModel):
     dataset: str = Field("digits", description="data set, e.g. digits or quadratic:zeta=1,delta=1/3")
     partition: str = Field("iid", description="who holds which samples, e.g. exdir:C=1,alpha=10")
     model: str = Field("logistic", description="model, e.g. mlp:hidden=64")
-    algorithm: str = Field("sequential", description="sequential, parallel or parallel:weighting=size")
+    algorithm: str = Field("sequential", description="sequential, parallel, ssl:cut=... or splitfed:cut=...")
     schedule: str = Field("shuffled", description="who takes part, in what order")
     clients: int = Field(10, ge=1, description="M, all clients")
     participants: int = Field(10, ge=1, description="S, clients of one round; all M if left out")

@@ -25,6 +25,7 @@ from safetensors.torch import load_file, save
 from baton.engine import Snapshot
 from baton.errors import BadInput
 from baton.evaluate import COLUMNS, EXACT
+from baton.ledger import COLUMNS as BYTES
 from baton.setting import Setting, kin
 
 Metrics = dict[str, NDArray[np.float64]]  # column -> [rows]; nan where a cell is empty
@@ -45,6 +46,7 @@ class Run(NamedTuple):
     metrics: Metrics
     complete: bool
     diverged: int | None  # the round, if any
+    way: dict[str, float] | None = None  # the mean longest way through a round: ledger.Way; None: not known
 
 
 def write(path: Path, data: bytes, keep: bool = False) -> None:
@@ -93,14 +95,14 @@ class Store:
             setting = Setting.from_json((folder / "setting.json").read_text())
             table = _read_metrics(folder / "metrics.csv") if metrics else {}
             done = self.complete(run_id)
-            diverged = self._about(run_id)["diverged"] if done else None
+            about = self._about(run_id) if done else {}
         except FileNotFoundError as error:
             raise BadInput(
                 f"run: {run_id}: no {Path(error.filename).name} in {str(folder)!r}; train it first"
             ) from None
         except BadInput as error:
             raise BadInput(f"run: {run_id}: {error}") from None
-        return Run(setting, table, done, diverged)
+        return Run(setting, table, done, about.get("diverged"), about.get("way"))
 
     def _about(self, run_id: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(_metadata(self.folder(run_id) / "state.safetensors"))
@@ -150,8 +152,17 @@ class Store:
                 write(folder / "setting.json", setting.to_json().encode())
             write(folder / "metrics.csv", _metrics_csv(tables, lane, diverged[lane]))
 
-    def finish(self, settings: Sequence[Setting], at: Snapshot, precision: str = "fp32") -> None:
-        """The files of runs that reached their end; state.safetensors last, since it says so."""
+    def finish(
+        self,
+        settings: Sequence[Setting],
+        at: Snapshot,
+        precision: str = "fp32",
+        ways: Sequence[dict[str, float]] | None = None,
+    ) -> None:
+        """The files of runs that reached their end; state.safetensors last, since it says so.
+
+        ways: the mean way through a round of each, for the time that it would take.
+        """
         self.show(settings, at)
         diverged = at.diverged.tolist()
         state = {name: leaf.cpu() for name, leaf in at.state.items()}
@@ -161,7 +172,7 @@ class Store:
                 "round": at.round if diverged[lane] < 0 else diverged[lane],
                 "diverged": None if diverged[lane] < 0 else diverged[lane],
                 "precision": precision,
-            }
+            } | ({"way": ways[lane]} if ways else {})
             tensors = {name: leaf[lane].contiguous() for name, leaf in state.items()}
             write(self.folder(setting.run_id) / "state.safetensors", _pack(tensors, about))
         os.sync()
@@ -275,7 +286,7 @@ def _metadata(path: Path) -> str:
 def _history(runs: Sequence[Run]) -> dict[str, list[tuple[int, NDArray[np.float64]]]]:
     """Metrics of several runs by round, nan where a run has none."""
     found: dict[str, list[tuple[int, NDArray[np.float64]]]] = {}
-    for metric in [name for name in runs[0].metrics if name != "round"]:
+    for metric in [name for name in runs[0].metrics if name != "round" and all(name in run.metrics for run in runs)]:
         series = [
             dict(zip(run.metrics["round"].astype(int).tolist(), run.metrics[metric], strict=True)) for run in runs
         ]
@@ -300,7 +311,7 @@ def _texts(values: NDArray[np.float64]) -> list[str]:
 
 def _metrics_csv(tables: Tables, lane: int, diverged: int) -> bytes:
     """Rows by round; empty where a metric was not taken, nan from the round a run diverged at, which ends it."""
-    header = [*COLUMNS, *(name for name in EXACT if name in tables.taken)]
+    header = [*COLUMNS, *(name for name in (*EXACT, *BYTES) if name in tables.taken)]
     columns = [tables.texts]
     for name in header:
         taken, values = tables.taken.get(name, ([], np.zeros((lane + 1, 0))))

@@ -16,6 +16,7 @@ import baton
 from baton import algorithms
 from baton import memory as mem
 from baton.arithmetic import How, arithmetic, cores
+from baton.books import ways
 from baton.engine import Program, Snapshot, advance, start
 from baton.errors import BadInput
 from baton.setting import Setting
@@ -186,7 +187,7 @@ def _rounds(
         work.save(number, at)
         store.show(lanes, at)
         raise
-    store.finish(lanes, at, how.precision)
+    store.finish(lanes, at, how.precision, ways(program))
     work.drop(number)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from baton.cli import cuts
 from baton.cli.common import Json, Runs, app, print_json
 from baton.errors import BadInput
 
@@ -18,10 +19,20 @@ def list_(
     what: Annotated[
         str, typer.Argument(help="datasets, partitions, models, algorithms, schedules, studies or runs.")
     ] = "",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", "-m", metavar="NAME", help="With models: where this one may be cut.", show_default=False
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option("--dataset", "-d", metavar="NAME", help="With --model: on samples of this.", show_default=False),
+    ] = None,
     runs: Runs = Path("runs"),
     as_json: Json = False,
 ) -> None:
-    """What names exist, and what is in the store."""
+    """What names exist, where models may be cut, and what is in the store."""
     from baton import study as studies
     from baton.errors import nearest
     from baton.names import signature
@@ -35,15 +46,23 @@ def list_(
     store = Store(runs)
     if what and what not in (*found, "runs"):
         raise BadInput(f"list: no {what!r}; {nearest(what, (*found, 'runs'))}")
+    if (model and what != "models") or (dataset and not model):
+        raise BadInput(
+            "list: --model goes with 'models', and --dataset with --model; 'baton list models -m mlp' is right"
+        )
+    found_cuts = {model: cuts.legal(model, dataset)} if model else cuts.every() if what == "models" else {}
     stored = [_summary(store, run) for run in store.ids()] if what in ("", "runs") else []
     if as_json:
-        print_json(
-            {key: found[key] for key in found if what in ("", key)} | ({} if what in found else {"runs": stored})
-        )
+        shown: dict[str, Any] = {key: found[key] for key in found if what in ("", key)}
+        shown |= {} if what in found else {"runs": stored}
+        shown |= {"cuts": {n: [c._asdict() for c in own] for n, (_, own) in found_cuts.items()}} if found_cuts else {}
+        print_json(shown)
         return
     for key, names in found.items():
-        if what in ("", key):
+        if what in ("", key) and not model:
             print(f"{key}:", *names, sep="\n  ")
+    for name, (shape, own) in found_cuts.items():
+        print(*([] if model else [""]), *cuts.lines(name, shape, own), sep="\n")
     if what in ("", "runs"):
         print(f"runs in {runs}: {len(stored)}, {sum(run['complete'] for run in stored)} complete")
         for entry in stored if what else []:

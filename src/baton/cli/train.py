@@ -48,7 +48,10 @@ def run(
     ] = None,
     model: Annotated[str | None, _text("model", "-m", "Model, e.g. mlp:hidden=64.")] = None,
     algorithm: Annotated[
-        str | None, _text("algorithm", "-a", "sequential, parallel or parallel:weighting=size.")
+        str | None, _text("algorithm", "-a", "sequential, parallel, ssl:cut=LAYER or splitfed:cut=LAYER.")
+    ] = None,
+    smash_noise: Annotated[
+        float | None, _number("smash-noise", None, "Noise on the smashed data, in split learning [0].")
     ] = None,
     schedule: Annotated[str | None, _text("schedule", None, "shuffled (the paper's) or fixed.")] = None,
     clients: Annotated[int | None, _number("clients", "-M", "M, all clients.")] = None,
@@ -75,9 +78,14 @@ def run(
     """Train one setting. The paper's letters are the short flags."""
     flags = dict(locals())
     use_data_dir(data_dir)
+    from baton.algorithms import ALGORITHMS
+    from baton.names import extended
     from baton.setting import Setting
     from baton.store import Store
 
+    if smash_noise is not None:
+        spec = algorithm or "sequential"
+        flags["algorithm"] = extended("algorithm", spec, ALGORITHMS, "smash_noise", smash_noise)
     setting = Setting(**{name: flags[name] for name in Setting.model_fields if flags[name] is not None})
     store = Store(runs)
     train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision)

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baton.evaluate import COLUMNS, EXACT
+from baton.ledger import COLUMNS as BYTES
 from baton.setting import Setting
 from baton.store import Run
 
 FIELDS = tuple(Setting.model_fields)
-METRICS = (*COLUMNS, *EXACT)
+METRICS = (*COLUMNS, *EXACT, *BYTES)
 NAMES = ("run", *FIELDS, "round", *METRICS, "complete", "diverged")
 
 

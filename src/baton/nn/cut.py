@@ -10,13 +10,12 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, fx, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from baton.errors import BadInput
 from baton.lanes import Params
 from baton.nn.dropout import dropouts, keyed
+from baton.nn.flops import flops
 from baton.nn.graph import Leaves, shapes_of
 from baton.nn.net import Net
 
@@ -205,12 +204,9 @@ class Side:
         """Of a model's parameters, those of this side."""
         return {name: x[name] for name in self.names}
 
-    def flops(self, shape: tuple[int, ...]) -> int:
-        """Of one sample's forward pass, products only; shape: of what comes in."""
-        first = next(iter(self._module.parameters()), torch.zeros(()))
-        with torch.no_grad(), FlopCounterMode(display=False) as count:
-            self._module(torch.zeros(1, *shape, dtype=first.dtype, device=first.device))
-        return int(count.get_total_flops())
+    def flops(self, sample: Tensor) -> tuple[int, Tensor]:
+        """Of one sample's forward pass; and what comes out."""
+        return flops(self._module, sample), self._module(sample)
 
 
 class Sides(NamedTuple):
@@ -219,6 +215,12 @@ class Sides(NamedTuple):
     front: Side  # the client's
     back: Side  # the server's
     head: Side | None  # the client's, behind the second cut
+
+    def flops(self, sample: Tensor) -> tuple[int, int]:
+        """Of one sample's forward pass: (client's, server's)."""
+        front, smashed = self.front.flops(sample)
+        back, features = self.back.flops(smashed)
+        return front + (self.head.flops(features)[0] if self.head else 0), back
 
     def split(self, x: Params) -> tuple[Params, Params]:
         """(client side, server side) of a model's parameters; what no layer reads is the server's."""

@@ -12,6 +12,7 @@ from torch.func import functional_call
 from baton.errors import BadInput
 from baton.lanes import Params
 from baton.nn.dropout import KeyedDropout, dropouts, keyed
+from baton.nn.flops import flops
 from baton.nn.graph import Layer, layers
 from baton.nn.pooling import quicken
 from baton.nn.swap import swap
@@ -111,6 +112,10 @@ class Net:
     def size(self) -> int:
         """Numbers in one lane's parameters."""
         return sum(p.numel() for p in self.module.parameters())
+
+    def flops(self) -> int:
+        """Floating-point operations of one sample's forward pass."""
+        return flops(self.module, self.sample)
 
     def activations(self, sample: Tensor) -> int:
         """Numbers that the layers put out for one sample [...]: what a step keeps for its backward pass."""
