@@ -20,6 +20,7 @@ from baton.engine import Snapshot
 from baton.errors import BadInput
 from baton.evaluate import COLUMNS, EXACT
 from baton.export import mlflow as to_mlflow
+from baton.ledger import COLUMNS as BYTES
 from baton.setting import Setting
 from baton.store import Store
 from baton.study import Study
@@ -104,7 +105,7 @@ def table(store: Store, settings: list[Setting]) -> list[dict[str, Any]]:
         lost = [row["round"] for row in rows if all(row[n] is None or math.isnan(row[n] or 0) for n in names)]
         end = {"complete": store.complete(s.run_id), "diverged": int(lost[0] or 0) if lost else None}
         for row in rows:
-            metrics = {name: row.get(name) for name in (*COLUMNS, *EXACT)}
+            metrics = {name: row.get(name) for name in (*COLUMNS, *EXACT, *BYTES)}
             found.append({"run": s.run_id, **s.model_dump(), "round": int(row["round"] or 0), **metrics, **end})
     return found
 
@@ -156,7 +157,7 @@ def test_parquet_reads_back_exactly(
     types = {field.name: str(field.type) for field in found.schema}
     assert {types[n] for n in ("run", "algorithm", "sampling", "dtype")} == {"string"}
     assert {types[n] for n in ("seed", "round", "diverged", "clients")} == {"int64"}
-    assert {types[n] for n in ("lr", "clip", *COLUMNS, *EXACT)} == {"double"}
+    assert {types[n] for n in ("lr", "clip", *COLUMNS, *EXACT, *BYTES)} == {"double"}
     assert types["complete"] == "bool"
     about = {b"baton.study": b"small", b"baton.version": baton.__version__.encode()}
     assert {key: found.schema.metadata[key] for key in about} == about

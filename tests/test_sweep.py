@@ -51,7 +51,8 @@ def test_files_of_a_run(tmp_path: Path) -> None:
     folder = tmp_path / setting.run_id
     assert sorted(p.name for p in folder.iterdir()) == ["metrics.csv", "setting.json", "state.safetensors"]
     header, *rows = (folder / "metrics.csv").read_text().splitlines()
-    assert header == ("round,test_loss,test_accuracy,train_loss,train_accuracy,train_random_loss,train_random_accuracy")
+    measured = "round,test_loss,test_accuracy,train_loss,train_accuracy,train_random_loss,train_random_accuracy"
+    assert header == f"{measured},bytes_up,bytes_down,bytes_peer"
     assert [int(row.split(",")[0]) for row in rows] == [0, 3, 6, 9, 12]
     assert found.complete
     assert found.diverged is None
@@ -64,7 +65,7 @@ def test_quadratic_columns_at_every_round(tmp_path: Path) -> None:
     setting = Setting(dataset="quadratic", rounds=5, eval_every=5, lr=0.1)
     (found,) = run(setting, tmp_path)
     header = (tmp_path / setting.run_id / "metrics.csv").read_text().splitlines()[0]
-    assert header.endswith("train_random_accuracy,distance,objective_gap")
+    assert header.endswith("train_random_accuracy,distance,objective_gap,bytes_up,bytes_down,bytes_peer")
     assert found.metrics["round"].tolist() == [0, 1, 2, 3, 4, 5]
     assert found.metrics["distance"][0] == 10.0
     assert (found.metrics["distance"] == found.metrics["distance"]).all()

@@ -68,6 +68,11 @@ def tied(shape: tuple[int, ...], classes: int) -> nn.Module:
     return Tied(shape[0], classes)
 
 
+def inplace(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Layers that write over what they are given."""
+    return nn.Sequential(nn.Linear(shape[0], 8), nn.ReLU(inplace=True), nn.Linear(8, classes))
+
+
 def batch_normed(shape: tuple[int, ...], classes: int, *, track: bool = True) -> nn.Module:
     return nn.Sequential(
         nn.Linear(shape[0], 8), nn.BatchNorm1d(8, track_running_stats=track), nn.ReLU(), nn.Linear(8, classes)

@@ -21,6 +21,12 @@ CPU = torch.device("cpu")
 SPECS = {
     "algorithm": {
         "parallel": ["parallel", "parallel:weighting=size", "parallel:server_lr=0.5"],
+        "ssl": [
+            "ssl:cut=1",
+            "ssl:cut=2,relay=server,clip=per_side,passes=1",
+            "ssl:cut=1,head=4,smash_noise=0.1",
+        ],
+        "splitfed": ["splitfed:cut=1", "splitfed:cut=3,version=2,weighting=size", "splitfed:cut=3,head=4,passes=1"],
     },
     "schedule": {},
     "partition": {
@@ -56,7 +62,23 @@ DATA = {
     },
 }
 BAD = {  # to be refused in one line
-    "algorithm": ["parallel:weighting=mine", "parallel:server_lr=0", "parallel:server_lr=nan", "parallel:server_lr=x"],
+    "algorithm": [
+        "parallel:weighting=mine",
+        "parallel:server_lr=0",
+        "parallel:server_lr=nan",
+        "parallel:server_lr=x",
+        "ssl",
+        "ssl:cut=1",  # logistic regression has one layer
+        "ssl:cut=1,relay=post",
+        "ssl:cut=1,clip=none",
+        "ssl:cut=1,smash_noise=-1",
+        "ssl:cut=1,smash_noise=nan",
+        "ssl:cut=1,passes=-1",
+        "splitfed",
+        "splitfed:cut=1,version=3",
+        "splitfed:cut=1,weighting=mine",
+        "splitfed:cut=1,clip=both",
+    ],
     "schedule": ["shuffled:speed=3"],
     "partition": [
         "iid:seed=-1",

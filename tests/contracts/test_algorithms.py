@@ -24,6 +24,11 @@ WORLDS = {
     "digits": {"model": "mlp:hidden=6", "clients": 8, "partition": "dirichlet:alpha=0.5", "dtype": "float64"},
     "quadratics": {"dataset": "quadratic_random:dim=3,sigma=1", "clients": 8},
 }
+SPLIT = ("ssl", "splitfed")  # a quadratic has no layers to cut between
+EVERYWHERE = pytest.mark.parametrize(
+    ("spec", "world"),
+    [(s, w) for s in examples("algorithm") for w in WORLDS if w == "digits" or not s.startswith(SPLIT)],
+)
 
 
 def algorithm(spec: str) -> Algorithm:
@@ -55,8 +60,7 @@ def test_bad_options_are_refused_in_one_line(spec: str) -> None:
     assert "\n" not in line
 
 
-@EVERY
-@pytest.mark.parametrize("world", WORLDS)
+@EVERYWHERE
 def test_a_round_is_pure(spec: str, world: str) -> None:
     p = program(spec, world)
     given = p.algorithm.init(p.net.init(p.seeds))
@@ -96,8 +100,7 @@ def test_rounds_go_on_from_any_snapshot(spec: str) -> None:
         assert torch.equal(last.state[name], leaf)
 
 
-@EVERY
-@pytest.mark.parametrize("world", WORLDS)
+@EVERYWHERE
 def test_a_lane_does_not_see_its_neighbours(spec: str, world: str) -> None:
     common = {**WORLDS[world], "algorithm": spec, "participants": 3, "local_steps": 2, "rounds": 4}
     settings = [Setting(**common, lr=0.02 * (1 + i), seed=i, clip=float(i % 2)) for i in range(5)]
@@ -108,8 +111,7 @@ def test_a_lane_does_not_see_its_neighbours(spec: str, world: str) -> None:
             torch.testing.assert_close(whole.state[name][lane], leaf[0], rtol=1e-10, atol=1e-12)
 
 
-@EVERY
-@pytest.mark.parametrize("world", WORLDS)
+@EVERYWHERE
 def test_without_a_learning_rate_nothing_moves(spec: str, world: str) -> None:
     """Not by averaging either, over many rounds: weights that do not sum to one would show."""
     p = program(spec, world, lanes=2, lr=1e-300, clip=1.0, weight_decay=0.1, participants=7, rounds=10, eval_every=10)
@@ -118,8 +120,7 @@ def test_without_a_learning_rate_nothing_moves(spec: str, world: str) -> None:
         torch.testing.assert_close(p.algorithm.model(seen[-1].state)[name], leaf, rtol=1e-13, atol=1e-13)
 
 
-@EVERY
-@pytest.mark.parametrize("world", WORLDS)
+@EVERYWHERE
 def test_the_same_run_twice_gives_the_same_bytes(spec: str, world: str, tmp_path: Path) -> None:
     settings = [
         Setting(**WORLDS[world], algorithm=spec, participants=2, rounds=3, eval_every=1, seed=seed, lr=0.05)
@@ -230,6 +231,9 @@ class Told:
     def sizes(self, clients: Tensor) -> Tensor:
         return clients
 
+    def sides(self, x: Params) -> tuple[Params, Params]:
+        return {name: leaf for name, leaf in x.items() if name != "s"}, {n: leaf for n, leaf in x.items() if n == "s"}
+
 
 ORDER = torch.tensor([[1, 2, 4], [3, 0, 7]])
 X = {"w": torch.tensor([[0.1, 1.0], [-3.0, 1e-3]], dtype=torch.float64)}
@@ -258,12 +262,20 @@ def test_parallel_averages_and_the_server_moves_that_way(
     torch.testing.assert_close(made, X["w"] + server_lr * (mean - X["w"]), rtol=1e-14, atol=1e-14)
 
 
+def test_splitfed_two_trains_one_server_side_client_after_client() -> None:
+    x = {"w": X["w"], "s": 3 + X["w"]}
+    made = algorithm("splitfed:cut=w,version=2").round(x, ORDER, Told())
+    averaged = algorithm("parallel").round(X, ORDER, Told())
+    handed_on = algorithm("sequential").round({"s": x["s"]}, ORDER, Told())
+    torch.testing.assert_close(made, averaged | handed_on, rtol=1e-15, atol=1e-15)
+
+
 @EVERY
 def test_participants_without_any_sample_change_nothing(spec: str) -> None:
     """Neither to NaN, where all weights are zero, nor by weight decay."""
-    setting = Setting(
-        algorithm=spec, clients=40, participants=1, partition="dirichlet:alpha=0.01,min_samples=0", weight_decay=0.1
-    )
+    model = "mlp:hidden=6" if spec.startswith(SPLIT) else "logistic"
+    partition = "dirichlet:alpha=0.01,min_samples=0"
+    setting = Setting(algorithm=spec, model=model, clients=40, participants=1, partition=partition, weight_decay=0.1)
     p = Program([setting], CPU)
     held = p.clients.start.diff(dim=1)[0]
     empty = int(torch.argmin(held))

@@ -144,9 +144,7 @@ def _node(traced: _Traced, option: str, layer: str, begin: fx.Node | None = None
     """What a layer puts out, or the one line that says why there is no cut behind it."""
     legal = _legal(traced, begin)
     if not legal:
-        what = (
-            "no layer has parameters both before and behind it" if begin is None else f"no layer is right for {option}"
-        )
+        what = "no layer has parameters both before and behind it" if begin is None else "not a second time"
         raise BadInput(f"algorithm: model {traced.name!r} cannot be cut: {what}")
     wrong = _why(traced, layer, begin) if layer in traced.outputs else f"is not a layer of {traced.name!r}"
     if wrong:
@@ -197,8 +195,8 @@ class Side:
         return own
 
     def __call__(self, params: Params, key: Tensor, x: Tensor) -> Tensor:
-        """One lane's forward pass in training, dropout keyed by `key` (a scalar)."""
-        return keyed(*self._mine(), params, key, x)
+        """One lane's forward pass in training, dropout keyed by `key` (a scalar); layers may write over their own x."""
+        return keyed(*self._mine(), params, key, x.clone())
 
     def of(self, x: Params) -> Params:
         """Of a model's parameters, those of this side."""
