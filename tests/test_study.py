@@ -130,7 +130,7 @@ def test_a_scaled_study_says_what_it_changed(tmp_path: Path) -> None:
     assert len({s.seed for s in study.read(path, 0.5).settings}) == 2
     assert {(s.rounds, s.eval_every) for s in study.read("quadratics", 0.01).settings} == {(5, 5)}
     for scale in (0.0, -1.0, 1.5, float("nan")):
-        with pytest.raises(BadInput, match="scale: .* a number above 0, up to 1, is right"):
+        with pytest.raises(BadInput, match=r"scale: .* a number above 0, up to 1, is right"):
             study.read(path, scale)
 
 
