@@ -34,6 +34,15 @@ DataDir = Annotated[
 Scale = Annotated[
     float, typer.Option("--scale", metavar="X", help="Rounds and seeds times X: the same study, made small to try it.")
 ]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="simple|coarse-fine|halving|paper",
+        help="How the study is searched [default: as it says].",
+        show_default=False,
+    ),
+]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY.toml", help="A study file, or the name of a shipped one.")]
 
 
