@@ -4,10 +4,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from baton.cli import flags
 from baton.cli.common import (
     Checkpoint,
     DataDir,
@@ -30,39 +31,25 @@ if TYPE_CHECKING:
     from baton.store import Store
 
 
-def _text(name: str, short: str | None, help: str) -> Any:
-    return typer.Option(*filter(None, (f"--{name}", short)), help=help, metavar="NAME", show_default=False)
-
-
-def _number(name: str, short: str | None, help: str) -> Any:
-    return typer.Option(*filter(None, (f"--{name}", short)), help=help, metavar="N", show_default=False)
-
-
 @app.command()
 def run(
-    dataset: Annotated[
-        str | None, _text("dataset", "-d", "Data set, e.g. digits or quadratic:zeta=1,delta=1/3.")
-    ] = None,
-    partition: Annotated[
-        str | None, _text("partition", "-p", "Who holds which samples, e.g. exdir:C=1,alpha=10.")
-    ] = None,
-    model: Annotated[str | None, _text("model", "-m", "Model, e.g. mlp:hidden=64.")] = None,
-    algorithm: Annotated[
-        str | None, _text("algorithm", "-a", "sequential, parallel or parallel:weighting=size.")
-    ] = None,
-    schedule: Annotated[str | None, _text("schedule", None, "shuffled (the paper's) or fixed.")] = None,
-    clients: Annotated[int | None, _number("clients", "-M", "M, all clients.")] = None,
-    participants: Annotated[int | None, _number("participants", "-S", "S, clients of one round [all].")] = None,
-    local_steps: Annotated[int | None, _number("local-steps", "-K", "K, SGD steps of one leg [5].")] = None,
-    rounds: Annotated[int | None, _number("rounds", "-R", "R, training rounds [100].")] = None,
-    batch_size: Annotated[int | None, _number("batch-size", "-b", "b, samples of one step [20].")] = None,
-    sampling: Annotated[str | None, _text("sampling", None, "shuffle or replacement.")] = None,
-    lr: Annotated[float | None, _number("lr", None, "eta, the learning rate [0.1].")] = None,
-    clip: Annotated[float | None, _number("clip", None, "Largest gradient norm, 0 = no clipping [0].")] = None,
-    weight_decay: Annotated[float | None, _number("weight-decay", None, "Added after clipping [0].")] = None,
-    seed: Annotated[int | None, _number("seed", None, "Of every draw in the run [1].")] = None,
-    eval_every: Annotated[int | None, _number("eval-every", None, "Rounds between evaluations [4].")] = None,
-    dtype: Annotated[str | None, _text("dtype", None, "float32 or float64.")] = None,
+    dataset: flags.Dataset = None,
+    partition: flags.Partition = None,
+    model: flags.Model = None,
+    algorithm: flags.Algorithm = None,
+    schedule: flags.Schedule = None,
+    clients: flags.Clients = None,
+    participants: flags.Participants = None,
+    local_steps: flags.LocalSteps = None,
+    rounds: flags.Rounds = None,
+    batch_size: flags.BatchSize = None,
+    sampling: flags.Sampling = None,
+    lr: flags.Lr = None,
+    clip: flags.Clip = None,
+    weight_decay: flags.WeightDecay = None,
+    seed: flags.Seed = None,
+    eval_every: flags.EvalEvery = None,
+    dtype: flags.Dtype = None,
     data_dir: DataDir = None,
     runs: Runs = Path("runs"),
     device: Device = "auto",
@@ -73,13 +60,11 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Train one setting. The paper's letters are the short flags."""
-    flags = dict(locals())
+    words = dict(locals())
     use_data_dir(data_dir)
-    from baton.setting import Setting
     from baton.store import Store
 
-    setting = Setting(**{name: flags[name] for name in Setting.model_fields if flags[name] is not None})
-    store = Store(runs)
+    setting, store = flags.setting(words), Store(runs)
     train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision)
     if as_json:
         print_json(as_dict(store, setting.run_id))
