@@ -10,6 +10,7 @@ from baton.study import Study
 from baton.tuning import Choice, Stage
 
 METHODS = {  # how a value is found, with the keys of [tune] to be filled in
+    "paper": "no search: the paper's own choice",
     "simple": "every value trained to its end, the best taken",
     "coarse-fine": "every value for {short} rounds, those within {within:g} of the best to the end, the best of them",
     "halving": "at an eighth, a quarter and a half of the rounds the worse half given up, the best at the end",
@@ -109,5 +110,7 @@ def search_caption(study: Study, rows: Sequence[Row]) -> str:
 def totals(rows: Sequence[Row]) -> str:
     """What the search cost, against the whole grid at full length."""
     spent, full, open_ = (sum(row[key] for row in rows) for key in ("spent", "full", "missing"))
+    if not spent and not open_:
+        return "Nothing was searched: every value is the paper's own choice."
     waiting = f" It is not finished: {words.counted(open_, 'run')} to go." if open_ else ""
     return f"The search takes {spent:,} of the {full:,} SGD steps of the whole grid ({spent / full:.0%}).{waiting}"

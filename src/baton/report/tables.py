@@ -140,6 +140,8 @@ def chosen_how(study: Study) -> str:
     fields = " and ".join(over(study))
     if study.tune is None:
         return f"best {fields}"
+    if study.tune["method"] == "paper":
+        return f"{fields} that the paper took"
     seed = study.tune["seed"] if study.tune["seed"] >= 0 else study.settings[0].seed
     how = METHODS.get(study.tune["method"], study.tune["method"])
     return f"{fields} that a search with seed {seed} found ({how.format(**study.tune)})"
