@@ -51,6 +51,12 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=1))
 
 
+def shown_by(study: str, runs: Path, scale: float, method: str = "") -> str:
+    """The command that shows a study as it was trained."""
+    flags = [f"--scale {scale:g}"] * (scale != 1) + [f"--method {method}"] * bool(method)
+    return " ".join(["baton report", study, *flags, f"--runs {runs}"])
+
+
 def use_data_dir(folder: Path | None) -> None:
     """Look for data sets here first."""
     if folder is not None:

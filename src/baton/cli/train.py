@@ -22,6 +22,7 @@ from baton.cli.common import (
     StudyName,
     app,
     print_json,
+    shown_by,
     use_data_dir,
 )
 from baton.cli.look import as_dict, show
@@ -101,7 +102,7 @@ def sweep(
     if as_json:
         print_json([as_dict(store, s.run_id) for s in wanted])
     elif not quiet:
-        print(f"{len(wanted)} runs of {study} are complete in {runs}; 'baton report {study} --runs {runs}' shows them")
+        print(f"{len(wanted)} runs of {study} are complete in {runs}; '{shown_by(study, runs, scale)}' shows them")
 
 
 def train(

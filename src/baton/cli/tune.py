@@ -19,6 +19,7 @@ from baton.cli.common import (
     StudyName,
     app,
     print_json,
+    shown_by,
     use_data_dir,
 )
 from baton.cli.train import train
@@ -67,8 +68,7 @@ def tune(
         _print(wanted, found)
         print(_next(todo) if todo else "nothing is left to train")
         if path:
-            flag = f" --method {method}" if method else ""
-            print(f"stored in {path}; 'baton report {study}{flag} --runs {runs}' shows it")
+            print(f"stored in {path}; '{shown_by(study, runs, scale, method)}' shows it")
 
 
 def _next(todo: list[Any]) -> str:
