@@ -187,11 +187,11 @@ def test_the_page_stands_on_its_own(store: Store, tmp_path: Path) -> None:
     assert "Title of small" in html
     assert "Title of other" in html
     assert "Sequential is ahead in 2 of 2 groups." in html
-    targets = re.findall(r'(?:src|href)="([^"]*)"', html)
+    targets = re.findall(r'(?:src|href)="([^"]*)"', re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL))
     assert not [t for t in targets if t.startswith(("http:", "https:", "//"))]
     files = {t for t in targets if not t.startswith(("data:", "#"))}
     assert files == {path.name for path in page.parent.iterdir()} - {"index.html"}
-    assert {Path(f).suffix for f in files} == {".svg", ".pdf", ".png", ".csv", ".md"}
+    assert {Path(f).suffix for f in files} == {".svg", ".pdf", ".png", ".csv", ".md", ".tex"}
     assert "are missing" not in html
     rows = read_csv(page.parent / "small.csv")
     assert len(rows) == 4

@@ -61,7 +61,77 @@ BAD = {
     "[report]\ncolumns = 'x'": "[report] columns: 'x' is not a int",
     "base = 3": "base: 3 is not a table",
     "x = = 1": "not a TOML file",
+    "[axes]\nlr = [0.1, 0.2, 0.1]": "axes.lr: 0.1 is given twice; each value once is right",
+    "[groups.a]\nlr = 0.1\n[groups.b]\nlr = 0.1": "is in groups.a already; each run once is right",
+    "[groups.a.axes]\nlrr = [1]": "groups.a.axes.lrr: no such setting; did you mean 'lr'?",
+    "[[cases]]\nrond = 3": "rond: no such setting; did you mean 'rounds'?",
+    "[[cases]]\naxes = 3": "cases[0].axes: 3 is not a table",
+    "cases = 3": "cases: 3 is not a list of tables; [[cases]] and lines of key = value are right",
+    "[names]\na = 3": "names.a: 3 is not a name such as",
+    "like = 3": "like: 3 is not the name of a study",
+    "like = 'nothing'": "like: no other study 'nothing'",
+    "tune = 3": "tune: 3 is not a table",
+    "[report]\nsmooth = 1.5": "[report] smooth: 1.5; a part of the evaluations, from 0 to 1, is right",
+    "[report]\nacross = ['modl']": "[report] across: no such setting 'modl'; did you mean 'model'?",
+    "[report]\nlast = true": "[report] last: True is not a int",
 }
+
+
+def test_cases_are_layers_between_base_and_groups() -> None:
+    table = {
+        "base": {"rounds": 3, "clip": 1.0},
+        "axes": {"lr": [0.5], "seed": [1, 2]},
+        "cases": [{"algorithm": "parallel", "axes": {"lr": [0.1, 0.2]}}, {"algorithm": "sequential", "clip": 5.0}],
+        "groups": {"a": {}, "b": {"clip": 7.0, "axes": {"seed": [9]}}},
+    }
+    groups = study.parse("own", table).groups
+    assert [(s.algorithm, s.lr, s.clip, s.seed) for s in groups["a"]] == [
+        ("parallel", 0.1, 1.0, 1),
+        ("parallel", 0.1, 1.0, 2),
+        ("parallel", 0.2, 1.0, 1),
+        ("parallel", 0.2, 1.0, 2),
+        ("sequential", 0.5, 5.0, 1),
+        ("sequential", 0.5, 5.0, 2),
+    ]
+    assert {(s.clip, s.seed) for s in groups["b"]} == {(7.0, 9)}
+
+
+def test_names_stand_for_specs_and_are_remembered() -> None:
+    table = {"names": {"C = 1": "exdir:C=1,alpha=10"}, "axes": {"partition": ["C = 1", "iid"]}, "base": {"clients": 20}}
+    found = study.parse("own", table)
+    spec = found.settings[0].partition
+    assert spec.startswith("exdir:")
+    assert found.labels == {("partition", spec): "C = 1"}
+
+
+def test_like_another_study(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text("title = 'One'\n[base]\nrounds = 3\nlr = 0.1\n[axes]\nseed = [1, 2]")
+    (tmp_path / "two.toml").write_text("like = 'one.toml'\n[base]\nlr = 0.2")
+    found = study.read(tmp_path / "two.toml")
+    assert (found.name, found.title) == ("two", "One")
+    assert [(s.rounds, s.lr, s.seed) for s in found.settings] == [(3, 0.2, 1), (3, 0.2, 2)]
+    (tmp_path / "one.toml").write_text("like = 'two.toml'")
+    with pytest.raises(BadInput, match="like"):
+        study.read(tmp_path / "two.toml")
+
+
+def test_a_scaled_study_says_what_it_changed(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(
+        "[base]\nrounds = 1000\n[axes]\nseed = [1, 2, 3]\n[tune]\nseed = 3\nshort = 400\n[report]\nlast = 10"
+    )
+    small = study.read(path, 0.1)
+    assert small.shrunk is not None
+    assert {(s.rounds, s.seed, s.eval_every) for s in small.settings} == {(100, 3, 4)}
+    assert (small.shrunk.rounds, small.shrunk.seeds, small.shrunk.last) == ({1000: 100}, (3, 1), (10, 1))
+    assert small.tune is not None
+    assert (small.tune["short"], small.tune["last"]) == (40, 1)
+    assert study.read(path, 0.5).shrunk is not None
+    assert len({s.seed for s in study.read(path, 0.5).settings}) == 2
+    assert {(s.rounds, s.eval_every) for s in study.read("quadratics", 0.01).settings} == {(5, 5)}
+    for scale in (0.0, -1.0, 1.5, float("nan")):
+        with pytest.raises(BadInput, match=r"scale: .* a number above 0, up to 1, is right"):
+            study.read(path, scale)
 
 
 @pytest.mark.parametrize("text", BAD)

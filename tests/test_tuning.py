@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import baton
-from baton import search, study
+from baton import paper, search, study
 from baton.errors import BadInput
 from baton.setting import Setting
 from baton.store import Store
@@ -20,6 +20,7 @@ from baton.study import Study
 from baton.tuning import METHODS, MISSING, Choice, Missing, cells
 from baton.tuning import search as follow
 
+SEARCHES = sorted(set(METHODS) - {"paper"})
 RATES = [0.01, 0.03, 0.1, 0.3]
 
 
@@ -40,9 +41,13 @@ def told(scores: Mapping[tuple[float, int], float | None]) -> Callable[[Setting,
     return lambda setting, _: scores.get((setting.lr, setting.rounds), MISSING)
 
 
+def by(shown: Study, method: str) -> Study:
+    return shown._replace(tune={**(shown.tune or {}), "method": method}) if method else shown
+
+
 def decide(shown: Study, scores: Mapping[tuple[float, int], float | None], method: str = "") -> Choice:
     (cell,) = cells(shown)
-    return follow(shown, cell, told(scores), method)
+    return follow(by(shown, method), cell, told(scores))
 
 
 def test_simple_takes_the_best_of_all() -> None:
@@ -87,12 +92,12 @@ def test_halving_drops_the_worse_half_but_keeps_what_is_close() -> None:
     assert choice.spent == (2 * 200 + 800 + 1600) * 2 * 5
 
 
-@given(st.lists(st.one_of(st.none(), st.floats(0, 100)), min_size=4, max_size=4), st.sampled_from(sorted(METHODS)))
+@given(st.lists(st.one_of(st.none(), st.floats(0, 100)), min_size=4, max_size=4), st.sampled_from(SEARCHES))
 def test_scores_that_never_change_give_the_best_whatever_the_method(scores: list[float | None], method: str) -> None:
     shown = make()
     (cell,) = cells(shown)
     by_rate = dict(zip(RATES, scores, strict=True))
-    choice = follow(shown, cell, lambda s, _: by_rate[s.lr], method)
+    choice = follow(by(shown, method), cell, lambda s, _: by_rate[s.lr])
     sound = [x for x in scores if x is not None]
     assert (choice.best is None) == (not sound)
     if choice.best:
@@ -109,7 +114,7 @@ def test_two_fields_are_searched_together() -> None:
     shown = make(axes={"clip": [5.0, 10.0]}, tune={"over": ["lr", "clip"]})
     (cell,) = cells(shown)
     assert len(cell.grid) == 8
-    choice = follow(shown, cell, lambda s, _: s.lr + s.clip, "simple")
+    choice = follow(by(shown, "simple"), cell, lambda s, _: s.lr + s.clip)
     assert choice.best == "lr = 0.3, clip = 10"
 
 
@@ -149,7 +154,7 @@ def small(method: str) -> Study:
     )
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize("method", SEARCHES)
 def test_a_search_trains_what_it_asks_for_and_no_more(method: str, tmp_path: Path) -> None:
     shown, store = small(method), Store(tmp_path)
     found = baton.tune(shown, tmp_path, "cpu", quiet=True)
@@ -172,9 +177,8 @@ def test_scores_come_from_longer_runs_too(tmp_path: Path) -> None:
     shown = small("simple")
     baton.tune(shown, tmp_path, "cpu", quiet=True)
     before = Store(tmp_path).ids()
-    for method in METHODS:
-        assert not search.missing(search.choices(shown, Store(tmp_path), method), Store(tmp_path)) or method != "simple"
-        assert all(choice.best for choice in search.choices(shown, Store(tmp_path), method))
+    for method in SEARCHES:
+        assert all(choice.best for choice in search.choices(by(shown, method), Store(tmp_path)))
     assert Store(tmp_path).ids() == before
 
 
@@ -223,6 +227,45 @@ def test_the_command(tmp_path: Path) -> None:
     again = typed(tmp_path, "tune", "own.toml", "--json")
     assert json.loads(again.stdout)["cells"][0]["chosen"].startswith("lr = ")
     wrong = typed(tmp_path, "tune", "own.toml", "--method", "grid", code=2)
-    assert wrong.stderr == "baton: tune: no method 'grid'; known: coarse-fine, halving, simple\n"
+    assert wrong.stderr == "baton: tune: no method 'grid'; known: coarse-fine, halving, paper, simple\n"
     large = typed(tmp_path, "tune", "own.toml", "--scale", "2", code=2)
     assert large.stderr == "baton: own.toml: scale: 2; a number above 0, up to 1, is right\n"
+
+
+def test_the_paper_s_own_choice_needs_no_search() -> None:
+    shown = study.read("mnist", method="paper")
+    found = [follow(shown, cell, lambda *_: MISSING) for cell in cells(shown)]
+    assert not any(choice.missing for choice in found)
+    assert sum(choice.spent for choice in found) == 0
+    for choice in found:
+        first = choice.chosen[0]
+        rows = paper.lookup(
+            "grid",
+            dataset="mnist",
+            model=first.model.split(":")[0],
+            partition=shown.labels["partition", first.partition],
+            local_steps=first.local_steps,
+            algorithm=first.algorithm.split(":")[0],
+            lr=first.lr,
+        )
+        assert [row["marked"] for row in rows] == [1]
+        assert sorted(s.seed for s in choice.chosen) == [123, 1234, 12345]
+
+
+def test_the_paper_s_fine_search_comes_before_its_grid() -> None:
+    shown = study.read("cifar10", method="paper")
+    found = [follow(shown, cell, lambda *_: MISSING) for cell in cells(shown)]
+    (one,) = [
+        choice.chosen[0]
+        for choice in found
+        if choice.cell.fields["model"].startswith("vgg9")
+        and choice.cell.fields["algorithm"] == "sequential"
+        and shown.labels["partition", choice.cell.fields["partition"]] == "C = 2"
+        and choice.cell.fields["local_steps"] == 50
+    ]
+    assert one.lr == 0.01
+
+
+def test_what_the_paper_did_not_run_has_no_choice_of_its_own() -> None:
+    with pytest.raises(BadInput, match=r"the paper has no value of lr for digits, .*another --method is right"):
+        decide(make(), {}, "paper")

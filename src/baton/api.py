@@ -37,12 +37,11 @@ def tune(
     memory: str | None = None,
     quiet: bool = False,
     precision: str = "auto",
-    method: str = "",
 ) -> list[Choice]:
     """Search a study's [tune] fields with one seed, train the winners on all seeds, and return what was chosen."""
     store = Store(runs)
-    while todo := missing(choices(study, store, method), store):
+    while todo := missing(choices(study, store), store):
         run(todo, runs, device, memory, quiet, precision)
-    found = choices(study, store, method)
-    save(study, store, found, method)
+    found = choices(study, store)
+    save(study, store, found)
     return found

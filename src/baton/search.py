@@ -38,10 +38,10 @@ def reader(store: Store, metric: str) -> Read:
     return read
 
 
-def choices(study: Study, store: Store, method: str = "") -> list[Choice]:
+def choices(study: Study, store: Store) -> list[Choice]:
     """What a search found, as far as the store goes."""
     read = reader(store, study.report["metric"])
-    return [search(study, cell, read, method) for cell in cells(study)]
+    return [search(study, cell, read) for cell in cells(study)]
 
 
 def wanted(found: Sequence[Choice]) -> list[Setting]:
@@ -56,9 +56,9 @@ def missing(found: Sequence[Choice], store: Store) -> list[Setting]:
     return searched or [s for s in wanted(found) if not store.complete(s.run_id)]
 
 
-def save(study: Study, store: Store, found: Sequence[Choice], method: str = "") -> Path:
+def save(study: Study, store: Store, found: Sequence[Choice]) -> Path:
     """runs/tuned/<study>-<method>.json: the chosen values, the whole grid, the reasons."""
-    name = method or (study.tune or {})["method"]
+    name = (study.tune or {})["method"]
     path = store.root / "tuned" / f"{study.name}-{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     table = {

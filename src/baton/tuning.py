@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
+from baton import match
 from baton.errors import BadInput, nearest
 from baton.setting import Setting
 from baton.study import Study
@@ -109,11 +110,13 @@ def method(name: str) -> Method:
     return METHODS[name]
 
 
-def search(study: Study, cell: Cell, read: Read, name: str = "") -> Choice:
+def search(study: Study, cell: Cell, read: Read) -> Choice:
     """Follow a method as far as the runs go that are there."""
     tune = study.tune or {}
     rounds = _rounds(cell.grid)
-    rule = method(name or tune["method"])(cell.grid, {**tune, "sign": 1 if study.report["best"] == "max" else -1})
+    more = {"sign": 1 if study.report["best"] == "max" else -1, "study": study}
+    rule = method(tune["method"])(cell.grid, {**tune, **more})
+    spent = 0
     longest: dict[Setting, int] = {}  # the run whole -> rounds of it that the search needed
     full = sum(s.steps for s in cell.grid.values())
     stages: list[Stage] = []
@@ -183,8 +186,25 @@ def halving(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[list[Se
     return [*stages, _decided(grid, scores, best, None, f"best of {len(left)} after {rounds} rounds")]
 
 
+def as_in_the_paper(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[list[Setting], Scores, list[Stage]]:
+    """No search: the learning rate that the paper's own one took."""
+    for name, setting in grid.items():
+        rows, where = match.taken(tune["study"], setting, tune["over"])
+        if match.at_value(rows, setting, [field for field in tune["over"] if rows and field in rows[0]]):
+            yield from ()
+            return [Stage(_rounds(grid), {}, [name], f"the paper's choice (its table {where!r})")]
+    one = next(iter(grid.values()))
+    what = f"{one.dataset}, {one.model}, {one.partition}, {one.algorithm}, K = {one.local_steps}"
+    raise BadInput(f"tune: the paper has no value of {', '.join(tune['over'])} for {what}; another --method is right")
+
+
 HALVING = ((1 / 8, 1.0), (1 / 4, 1.0), (1 / 2, 1.0))  # part of the rounds, slack in the metric's unit
-METHODS: dict[str, Method] = {"simple": simple, "coarse-fine": coarse_fine, "halving": halving}
+METHODS: dict[str, Method] = {
+    "simple": simple,
+    "coarse-fine": coarse_fine,
+    "halving": halving,
+    "paper": as_in_the_paper,
+}
 
 
 def rungs(grid: dict[str, Setting], part: float) -> int:

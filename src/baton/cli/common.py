@@ -34,12 +34,27 @@ DataDir = Annotated[
 Scale = Annotated[
     float, typer.Option("--scale", metavar="X", help="Rounds and seeds times X: the same study, made small to try it.")
 ]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="simple|coarse-fine|halving|paper",
+        help="How the study is searched [default: as it says].",
+        show_default=False,
+    ),
+]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY.toml", help="A study file, or the name of a shipped one.")]
 
 
 def print_json(value: Any) -> None:
     """For scripts."""
     print(json.dumps(value, indent=1))
+
+
+def shown_by(study: str, runs: Path, scale: float, method: str = "") -> str:
+    """The command that shows a study as it was trained."""
+    flags = [f"--scale {scale:g}"] * (scale != 1) + [f"--method {method}"] * bool(method)
+    return " ".join(["baton report", study, *flags, f"--runs {runs}"])
 
 
 def use_data_dir(folder: Path | None) -> None:

@@ -1,28 +1,57 @@
-"""`baton report` and `baton demo`: pages."""
+"""`baton report`, `baton watch` and `baton demo`: pages."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from baton.cli.common import Device, Quiet, Runs, StudyName, app
+from baton.cli.common import Device, Method, Quiet, Runs, Scale, app
 from baton.cli.train import train
+
+Studies = Annotated[
+    list[str], typer.Argument(metavar="STUDY.toml...", help="Study files, or the names of shipped ones.")
+]
 
 
 @app.command()
 def report(
-    study: StudyName,
+    study: Studies,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the page and its files go.")] = Path(
         "report"
     ),
     runs: Runs = Path("runs"),
+    scale: Scale = 1.0,
+    method: Method = "",
 ) -> None:
-    """Figures, tables and a page of a study, from the store."""
+    """Figures, tables and a page of studies, from the store."""
     from baton import report as reports
     from baton import study as studies
     from baton.store import Store
 
-    print(reports.report([studies.read(study)], Store(runs), out))
+    print(reports.report([studies.read(name, scale, method) for name in study], Store(runs), out))
+
+
+@app.command()
+def watch(
+    study: Studies,
+    runs: Runs = Path("runs"),
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Of the page; 0 takes any free one.")
+    ] = 8642,
+    scale: Scale = 1.0,
+    method: Method = "",
+) -> None:
+    """The report as a live page on this machine, while training goes on."""
+    from baton import study as studies
+    from baton import watch as live
+    from baton.store import Store
+
+    with live.server([studies.read(name, scale, method) for name in study], Store(runs), port) as server:
+        print(f"{server.address} shows {', '.join(study)} as it trains; Ctrl-C ends it", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
 
 
 @app.command()

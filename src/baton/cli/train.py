@@ -4,10 +4,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from baton.cli import flags
 from baton.cli.common import (
     Checkpoint,
     DataDir,
@@ -21,6 +22,7 @@ from baton.cli.common import (
     StudyName,
     app,
     print_json,
+    shown_by,
     use_data_dir,
 )
 from baton.cli.look import as_dict, show
@@ -30,42 +32,26 @@ if TYPE_CHECKING:
     from baton.store import Store
 
 
-def _text(name: str, short: str | None, help: str) -> Any:
-    return typer.Option(*filter(None, (f"--{name}", short)), help=help, metavar="NAME", show_default=False)
-
-
-def _number(name: str, short: str | None, help: str) -> Any:
-    return typer.Option(*filter(None, (f"--{name}", short)), help=help, metavar="N", show_default=False)
-
-
 @app.command()
 def run(
-    dataset: Annotated[
-        str | None, _text("dataset", "-d", "Data set, e.g. digits or quadratic:zeta=1,delta=1/3.")
-    ] = None,
-    partition: Annotated[
-        str | None, _text("partition", "-p", "Who holds which samples, e.g. exdir:C=1,alpha=10.")
-    ] = None,
-    model: Annotated[str | None, _text("model", "-m", "Model, e.g. mlp:hidden=64.")] = None,
-    algorithm: Annotated[
-        str | None, _text("algorithm", "-a", "sequential, parallel, ssl:cut=LAYER or splitfed:cut=LAYER.")
-    ] = None,
-    smash_noise: Annotated[
-        float | None, _number("smash-noise", None, "Noise on the smashed data, in split learning [0].")
-    ] = None,
-    schedule: Annotated[str | None, _text("schedule", None, "shuffled (the paper's) or fixed.")] = None,
-    clients: Annotated[int | None, _number("clients", "-M", "M, all clients.")] = None,
-    participants: Annotated[int | None, _number("participants", "-S", "S, clients of one round [all].")] = None,
-    local_steps: Annotated[int | None, _number("local-steps", "-K", "K, SGD steps of one leg [5].")] = None,
-    rounds: Annotated[int | None, _number("rounds", "-R", "R, training rounds [100].")] = None,
-    batch_size: Annotated[int | None, _number("batch-size", "-b", "b, samples of one step [20].")] = None,
-    sampling: Annotated[str | None, _text("sampling", None, "shuffle or replacement.")] = None,
-    lr: Annotated[float | None, _number("lr", None, "eta, the learning rate [0.1].")] = None,
-    clip: Annotated[float | None, _number("clip", None, "Largest gradient norm, 0 = no clipping [0].")] = None,
-    weight_decay: Annotated[float | None, _number("weight-decay", None, "Added after clipping [0].")] = None,
-    seed: Annotated[int | None, _number("seed", None, "Of every draw in the run [1].")] = None,
-    eval_every: Annotated[int | None, _number("eval-every", None, "Rounds between evaluations [4].")] = None,
-    dtype: Annotated[str | None, _text("dtype", None, "float32 or float64.")] = None,
+    dataset: flags.Dataset = None,
+    partition: flags.Partition = None,
+    model: flags.Model = None,
+    algorithm: flags.Algorithm = None,
+    smash_noise: flags.SmashNoise = None,
+    schedule: flags.Schedule = None,
+    clients: flags.Clients = None,
+    participants: flags.Participants = None,
+    local_steps: flags.LocalSteps = None,
+    rounds: flags.Rounds = None,
+    batch_size: flags.BatchSize = None,
+    sampling: flags.Sampling = None,
+    lr: flags.Lr = None,
+    clip: flags.Clip = None,
+    weight_decay: flags.WeightDecay = None,
+    seed: flags.Seed = None,
+    eval_every: flags.EvalEvery = None,
+    dtype: flags.Dtype = None,
     data_dir: DataDir = None,
     runs: Runs = Path("runs"),
     device: Device = "auto",
@@ -76,18 +62,11 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Train one setting. The paper's letters are the short flags."""
-    flags = dict(locals())
+    words = dict(locals())
     use_data_dir(data_dir)
-    from baton.algorithms import ALGORITHMS
-    from baton.names import extended
-    from baton.setting import Setting
     from baton.store import Store
 
-    if smash_noise is not None:
-        spec = algorithm or "sequential"
-        flags["algorithm"] = extended("algorithm", spec, ALGORITHMS, "smash_noise", smash_noise)
-    setting = Setting(**{name: flags[name] for name in Setting.model_fields if flags[name] is not None})
-    store = Store(runs)
+    setting, store = flags.setting(words), Store(runs)
     train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision)
     if as_json:
         print_json(as_dict(store, setting.run_id))
@@ -124,7 +103,7 @@ def sweep(
     if as_json:
         print_json([as_dict(store, s.run_id) for s in wanted])
     elif not quiet:
-        print(f"{len(wanted)} runs of {study} are complete in {runs}; 'baton report {study} --runs {runs}' shows them")
+        print(f"{len(wanted)} runs of {study} are complete in {runs}; '{shown_by(study, runs, scale)}' shows them")
 
 
 def train(

@@ -11,6 +11,7 @@ from baton.cli.common import (
     Device,
     Json,
     Memory,
+    Method,
     Precision,
     Quiet,
     Runs,
@@ -18,6 +19,7 @@ from baton.cli.common import (
     StudyName,
     app,
     print_json,
+    shown_by,
     use_data_dir,
 )
 from baton.cli.train import train
@@ -30,12 +32,7 @@ if TYPE_CHECKING:
 @app.command()
 def tune(
     study: StudyName,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="simple|coarse-fine|halving", help="How to search [default: the study's].", show_default=False
-        ),
-    ] = "",
+    method: Method = "",
     scale: Scale = 1.0,
     data_dir: DataDir = None,
     runs: Runs = Path("runs"),
@@ -57,21 +54,21 @@ def tune(
     from baton import study as studies
     from baton.store import Store
 
-    wanted, store = studies.read(study, scale), Store(runs)
-    found = search.choices(wanted, store, method)
+    wanted, store = studies.read(study, scale, method), Store(runs)
+    found = search.choices(wanted, store)
     while (todo := search.missing(found, store)) and not dry_run:
         if not quiet and not as_json:
             print(_next(todo), flush=True)
         train(todo, store, device, memory, quiet or as_json, checkpoint_seconds, precision)
-        found = search.choices(wanted, store, method)
-    path = None if dry_run else search.save(wanted, store, found, method)
+        found = search.choices(wanted, store)
+    path = None if dry_run else search.save(wanted, store, found)
     if as_json and path:
         print_json(json.loads(path.read_text()))
     elif not quiet:
         _print(wanted, found)
         print(_next(todo) if todo else "nothing is left to train")
         if path:
-            print(f"stored in {path}; 'baton report {study} --runs {runs}' shows it")
+            print(f"stored in {path}; '{shown_by(study, runs, scale, method)}' shows it")
 
 
 def _next(todo: list[Any]) -> str:
@@ -89,7 +86,8 @@ def _print(study: "Study", found: "list[Choice]") -> None:
         where = ", ".join([choice.cell.group, *(called(study, f, choice.cell.fields[f]) for f in fields)])
         print(where)
         for stage in choice.stages:
-            print(f"  {stage.rounds:>6,} rounds  " + "  ".join(_score(name, stage) for name in stage.scores))
+            if stage.scores:
+                print(f"  {stage.rounds:>6,} rounds  " + "  ".join(_score(name, stage) for name in stage.scores))
             print(f"         kept: {'; '.join(stage.kept) or 'none'} ({stage.why})")
         for s in choice.missing[:1]:
             print(f"  waits for {len(choice.missing)} runs of {s.rounds:,} rounds")

@@ -3,19 +3,16 @@
 Pure functions of a study and its stored runs; figures and tables only show what is found here.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import reduce
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from baton.report.bands import Array, Report, measured, over_rounds, spread
 from baton.setting import Setting
 from baton.store import Run
 from baton.tuning import candidate
-
-Array = NDArray[np.float64]
-Report = Mapping[str, Any]
 
 
 class Search(NamedTuple):
@@ -24,6 +21,7 @@ class Search(NamedTuple):
     over: list[str]
     chosen: set[str]
     wanted: set[str]
+    gone: set[str]  # of cells in which every candidate diverged
 
 
 class Point(NamedTuple):
@@ -50,6 +48,19 @@ class Curve(NamedTuple):
     high: Array
     wanted: int  # runs the study asks for
     seeds: int  # among them
+    lead: Any  # the value drawn: the best, or else the one that is ahead so far
+    runs: dict[Any, list[Run]]  # complete ones by value
+    begun: dict[Any, list[Run]]  # unfinished ones by value
+
+    @property
+    def drawn(self) -> list[Run]:
+        """The runs behind the curve: complete ones, or else those on their way."""
+        return self.runs.get(self.lead) or self.begun.get(self.lead, [])
+
+    @property
+    def done(self) -> bool:
+        """Whether what is drawn is complete."""
+        return self.lead in self.runs
 
     @property
     def complete(self) -> int:
@@ -77,13 +88,6 @@ def values(settings: Sequence[Setting], field: str) -> list[Any]:
     return list(dict.fromkeys(at(setting, field) for setting in settings))
 
 
-def measured(run: Run, metric: str) -> tuple[Array, Array]:
-    """Rounds and values of a metric where it was taken."""
-    found = run.metrics.get(metric, np.full_like(run.metrics["round"], np.nan))
-    taken = ~np.isnan(found)
-    return run.metrics["round"][taken], found[taken]
-
-
 def lost(run: Run, report: Report) -> bool:
     """Whether a run diverged, or its metric is not finite at the end (which leaves no number to average)."""
     rounds, found = measured(run, report["metric"])
@@ -95,12 +99,16 @@ def point(value: Any, runs: Sequence[Run], report: Report) -> Point:
     """The last evaluations of all seeds together."""
     gone = sum(lost(run, report) for run in runs)
     if gone:
-        return Point(value, np.nan, np.nan, np.nan, np.nan, np.nan, len(runs), gone)
+        return _nothing(value, len(runs), gone)
     series = [measured(run, report["metric"])[1] for run in runs]
     tail = np.concatenate([found[-report["last"] :] for found in series])[:, None]
     with np.errstate(over="ignore"):  # a run close to diverging may hold numbers whose square is not finite
-        mean, low, high = (float(x[0]) for x in _spread(tail, "std", report["log"]))
+        mean, low, high = (float(x[0]) for x in spread(tail, "std", report["log"]))
         return Point(value, mean, float(tail.std()), low, high, float(np.concatenate(series).mean()), len(runs), 0)
+
+
+def _nothing(value: Any, seeds: int, lost: int) -> Point:
+    return Point(value, np.nan, np.nan, np.nan, np.nan, np.nan, seeds, lost)
 
 
 def choose(points: Sequence[Point], best: str) -> Point | None:
@@ -113,49 +121,66 @@ def choose(points: Sequence[Point], best: str) -> Point | None:
     return min(points, key=rank, default=None)
 
 
-def curve(settings: Sequence[Setting], runs: Mapping[str, Run], report: Report, found: Search | None = None) -> Curve:
+def curve(
+    settings: Sequence[Setting],
+    runs: Mapping[str, Run],
+    report: Report,
+    found: Search | None = None,
+    begun: Mapping[str, Run] = MappingProxyType({}),
+) -> Curve:
     """One line of one panel: settings that differ in the swept fields and the seed only.
 
     The best value is the one that a search chose, where there was one; else the best of all that ran.
     """
-    complete: dict[Any, list[Run]] = {}
-    chosen: list[Any] = []
-    for setting in settings:
-        value = swept(setting, report["over"], found)
-        if setting.run_id in runs:
-            complete.setdefault(value, []).append(runs[setting.run_id])
-        if found and setting.run_id in found.chosen:
-            chosen.append(value)
+    complete, on_the_way = (_by_value(settings, some, report, found) for some in (runs, begun))
     points = [point(value, own, report) for value, own in complete.items()]
-    allowed = chosen if found else report["among"] or complete
-    best = choose([p for p in points if p.value in allowed], report["best"])
-    drawn = over_rounds(complete[best.value] if best else (), report)
+    best = choose([p for p in points if p.value in _allowed(settings, complete, report, found)], report["best"])
+    if best is None and found and any(s.run_id in found.gone for s in settings):
+        best = _nothing(swept(settings[0], report["over"], found), 0, len(on_the_way) or 1)
+    lead = best.value if best else leading(on_the_way, report)
+    drawn = over_rounds(complete.get(lead) or on_the_way.get(lead, []), report["metric"], report)
     wanted = sum(1 for s in settings if found is None or s.run_id in found.wanted)
-    return Curve(points, best, *drawn, wanted=wanted, seeds=len(values(settings, "seed")))
+    return Curve(points, best, *drawn, wanted, len(values(settings, "seed")), lead, complete, on_the_way)
+
+
+def _by_value(
+    settings: Sequence[Setting], runs: Mapping[str, Run], report: Report, found: Search | None
+) -> dict[Any, list[Run]]:
+    by_value: dict[Any, list[Run]] = {}
+    for setting in settings:
+        if setting.run_id in runs:
+            by_value.setdefault(swept(setting, report["over"], found), []).append(runs[setting.run_id])
+    return by_value
+
+
+def _allowed(
+    settings: Sequence[Setting], complete: Mapping[Any, Any], report: Report, found: Search | None
+) -> Collection[Any]:
+    """The values that the best is chosen from."""
+    if found is None:
+        return report["among"] or complete
+    return [swept(s, report["over"], found) for s in settings if s.run_id in found.chosen]
 
 
 def swept(setting: Setting, over: str, found: Search | None) -> Any:
     """The value that is chosen: of one field, or of all that were searched together."""
-    return candidate(setting, found.over) if found and len(found.over) > 1 else at(setting, over)
+    if found is None:
+        return at(setting, over)
+    return candidate(setting, found.over) if len(found.over) > 1 else at(setting, found.over[0])
 
 
-def over_rounds(runs: Sequence[Run], report: Report) -> tuple[Array, Array, Array, Array]:
-    """Rounds, mean, low and high over seeds, at the rounds that all of them reached."""
-    series = [measured(run, report["metric"]) for run in runs]
-    if not series:
-        return np.empty(0), np.empty(0), np.empty(0), np.empty(0)
-    rounds = reduce(np.intersect1d, [taken for taken, _ in series])
-    stacked = np.stack([found[np.isin(taken, rounds)] for taken, found in series])
-    with np.errstate(over="ignore", invalid="ignore"):
-        return rounds, *_spread(stacked, report["shade"], report["log"])
+def leading(begun: Mapping[Any, Sequence[Run]], report: Report) -> Any:
+    """Of values whose runs are on their way, the one that is best where all of them have come to."""
+    ways = {value: over_rounds(runs, report["metric"], report)[:2] for value, runs in begun.items()}
+    ways = {value: way for value, way in ways.items() if len(way[0])}
+    if not ways:
+        return None
+    reached = min(rounds[-1] for rounds, _ in ways.values())
+    sign = -1 if report["best"] == "max" else 1
 
+    def rank(value: Any) -> float:
+        rounds, mean = ways[value]
+        here = mean[rounds <= reached]
+        return sign * float(here[-1]) if len(here) and np.isfinite(here[-1]) else np.inf
 
-def _spread(stacked: Array, shade: str, log: bool) -> tuple[Array, Array, Array]:
-    """Mean, low and high over the first axis."""
-    mean, std = stacked.mean(0), stacked.std(0)
-    if shade == "minmax":
-        return mean, stacked.min(0), stacked.max(0)
-    low = mean - std
-    if log:  # a log axis has no place for mean - std below zero
-        low = np.where(low > 0, low, stacked.min(0))
-    return mean, low, mean + std
+    return min(ways, key=rank)

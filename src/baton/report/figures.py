@@ -6,7 +6,7 @@ Drawn without pyplot and without touching anybody's rcParams. The same store giv
 import io
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from matplotlib import style
@@ -14,13 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from baton.report import words
-from baton.report.axes import Look, looks, over_field, over_rounds
-from baton.report.curves import Report
+from baton.report.axes import above, over_field, over_rounds
 from baton.report.grid import Panel
+from baton.report.sheets import LONG, Look, Sheet, heading, looks, metric_name, sheets, swept
 from baton.study import Study
 
-Draw = Callable[[Axes, Panel, dict[Any, Look], Report], None]
 WIDTH, PANEL = 10.8, 3.6  # inches of a whole figure and of a panel, at most
 METADATA: dict[str, dict[str, Any]] = {  # no dates, so that equal figures are equal files
     "svg": {"Date": None, "Creator": None},
@@ -60,48 +58,61 @@ class Drawing(NamedTuple):
 
 def draw(study: Study, panels: Sequence[Panel]) -> list[Drawing]:
     """Every figure of a study, by value of the figures field."""
-    found, report = [], study.report
-    for figure in dict.fromkeys(panel.figure for panel in panels):
-        own = [panel for panel in panels if panel.figure == figure]
-        found.append(Drawing("curves", figure, _render(own, study, over_rounds, "round", 2.45)))
-        if any(len(curve.points) > 1 for panel in own for curve in panel.curves.values()):
-            found.append(Drawing(report["over"], figure, _render(own, study, over_field, report["over"], 2.05)))
-    return found
+    return [Drawing(sheet.kind, sheet.figure, render(study, sheet)) for sheet in sheets(study, panels)]
 
 
-def _render(panels: Sequence[Panel], study: Study, one: Draw, xlabel: str, height: float) -> dict[str, bytes]:
-    report, look = study.report, looks(study)
+def render(study: Study, sheet: Sheet, suffixes: Sequence[str] = tuple(METADATA)) -> dict[str, bytes]:
+    """One figure as files; the file's bytes by suffix."""
+    report, look, panels = study.report, looks(study), sheet.panels
     across = max(1, min(report["columns"], len(panels)))
     down = -(-len(panels) // across)
     width = min(PANEL, WIDTH / max(1, report["columns"]))
+    height = min(2.45 if sheet.kind == "curves" else 2.05, max(1.65, 0.95 * width))
     with style.context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter the font lacks is drawn as a box
-        fig = Figure(figsize=(max(width * across, 5.0), height * down + 0.4), layout="constrained")
-        axes = fig.subplots(down, across, squeeze=False, sharey="row")
-        for place, ax in enumerate(axes.flat):
-            if place >= len(panels):
-                ax.set_visible(False)
-                continue
-            if any(curve.best for curve in panels[place].curves.values()):
-                one(ax, panels[place], look, report)
-            else:
-                ax.text(0.5, 0.5, "no complete run yet", ha="center", color="#555555", transform=ax.transAxes)
-                ax.set_xticks([])
-            group = panels[place].group if len(study.groups) > 1 or panels[place].group != "all" else ""
-            title = "\n".join(textwrap.wrap(group, max(12, int(width * 11))))
-            ax.set_title(title, loc="left", pad=15 if report["over"] else 6, parse_math=False)
-            if place + across >= len(panels):
-                ax.set_xlabel(xlabel)
-        fig.supylabel(words.METRICS.get(report["metric"], report["metric"]), fontsize=9)
-        shown = _handles(look, one is over_field, panels)
-        widest = 0.6 + 0.08 * max(len(str(handle.get_label())) for handle in shown)  # inches, about
-        fits = max(1, int(fig.get_figwidth() / widest))
-        legend = fig.legend(handles=shown, loc="outside upper center", ncols=min(len(shown), fits), frameon=False)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+        size = (max(width * across, 5.0), height * down * len(sheet.metrics) + 0.4)
+        fig = Figure(figsize=size, layout="constrained")
+        axes = fig.subplots(down * len(sheet.metrics), across, squeeze=False, sharey="row")
+        for row, metric in enumerate(sheet.metrics):
+            for place, ax in enumerate(axes[row * down : (row + 1) * down].flat):
+                if place >= len(panels):
+                    ax.set_visible(False)
+                    continue
+                _panel(ax, panels[place], look, study, sheet, metric)
+                if row == 0 or down > 1:
+                    whole = heading(panels[place], study).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+                    title = "\n".join(textwrap.wrap(whole, max(12, int(width * 11))))
+                    ax.set_title(title, loc="left", pad=15 if swept(study) else 6, parse_math=False)
+                    above(ax, panels[place], look, study)
+                if place + across >= len(panels) and row == len(sheet.metrics) - 1:
+                    ax.set_xlabel("round" if sheet.kind == "curves" else LONG.get(sheet.kind, sheet.kind))
+                if place % across == 0 and len(sheet.metrics) > 1:
+                    ax.set_ylabel("\n".join(textwrap.wrap(metric_name(metric), int(height * 11))), fontsize=8)
+        if len(sheet.metrics) == 1:
+            fig.supylabel(metric_name(sheet.metrics[0]), fontsize=9)
+        _legend(fig, look, sheet)
         fig.draw_without_rendering()
         fig.set_layout_engine("none")  # laid out once, not again for each format
-        return {suffix: _save(fig, suffix) for suffix in METADATA}
+        return {suffix: _save(fig, suffix) for suffix in suffixes}
+
+
+def _panel(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study, sheet: Sheet, metric: str) -> None:
+    if not any(curve.drawn for curve in panel.curves.values()):
+        ax.text(0.5, 0.5, "no complete run yet", ha="center", color="#555555", transform=ax.transAxes)
+        ax.set_xticks([])
+    elif sheet.kind == "curves":
+        over_rounds(ax, panel, look, study, metric)
+    else:
+        over_field(ax, panel, look, study, sheet)
+
+
+def _legend(fig: Figure, look: dict[Any, Look], sheet: Sheet) -> None:
+    shown = _handles(look, sheet.kind != "curves", sheet.panels)
+    widest = 0.6 + 0.08 * max(len(str(handle.get_label())) for handle in shown)  # inches, about
+    fits = max(1, int(fig.get_figwidth() / widest))
+    legend = fig.legend(handles=shown, loc="outside upper center", ncols=min(len(shown), fits), frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def _save(fig: Figure, suffix: str) -> bytes:
@@ -111,9 +122,11 @@ def _save(fig: Figure, suffix: str) -> bytes:
 
 
 def _handles(look: dict[Any, Look], sweep: bool, panels: Sequence[Panel]) -> list[Line2D]:
+    there = {line for panel in panels for line in panel.curves}
     shown = [
         Line2D([], [], color=k.colour, linestyle=k.dash, marker=k.marker if sweep else "", markersize=4, label=k.label)
-        for k in look.values()
+        for line, k in look.items()
+        if line in there
     ]
     if sweep:
         ring = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "markeredgecolor": "#333333"}

@@ -1,13 +1,16 @@
 """A study's runs as a grid of panels: which run belongs to which curve, and which curve is ahead."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from baton.errors import BadInput, nearest
+from baton.evaluate import COLUMNS, EXACT
 from baton.report import words
-from baton.report.curves import Curve, Report, Search, at, curve, values
+from baton.report.bands import Report
+from baton.report.curves import Curve, Search, at, curve, values
+from baton.report.reading import Reading
 from baton.search import choices, wanted
 from baton.setting import Setting
 from baton.store import Run, Store
@@ -21,6 +24,8 @@ class Found(NamedTuple):
     runs: dict[str, Run]  # complete ones by id
     choices: list[Choice]  # of its search; empty where there is none
     wanted: list[Setting]  # all that should be there
+    begun: dict[str, Run] = {}  # noqa: RUF012 unfinished ones, by the id they will have
+    damaged: dict[str, str] = {}  # noqa: RUF012 run id -> what is wrong with it; they count as missing
 
 
 class Panel(NamedTuple):
@@ -29,21 +34,58 @@ class Panel(NamedTuple):
     figure: Any
     group: str
     curves: dict[Any, Curve]  # by line
+    fields: dict[str, Any] = {}  # noqa: RUF012 of the setting, those that all its runs have in common
+    settings: dict[Any, list[Setting]] = {}  # noqa: RUF012 by line
 
 
-def load(study: Study, store: Store) -> Found:
-    """What the store holds of a study."""
-    runs = {s.run_id: store.read(s.run_id) for s in study.settings if store.complete(s.run_id)}
-    found = choices(study, store) if study.tune else []
-    if not runs and not any(choice.stages for choice in found):
-        hint = "'baton tune' searches" if study.tune else "'baton sweep' trains them"
-        raise BadInput(f"report: no complete run of study {study.name!r} in {store.root}; {hint}")
-    metric = study.report["metric"]
-    taken = sorted({name for run in runs.values() for name, x in run.metrics.items() if not np.isnan(x).all()})
-    if runs and metric not in taken:
-        known = [name for name in taken if name != "round"]
-        raise BadInput(f"report: no run of study {study.name!r} measured {metric!r}; {nearest(metric, known)}")
-    return Found(runs, found, wanted(found) if study.tune else study.settings)
+def load(study: Study, store: Store, live: bool = False) -> Found:
+    """What the store holds of a study; live: with what is still training, and though nothing may be there yet."""
+    reading = store if isinstance(store, Reading) else Reading(store.root)
+    reading.damaged.clear()
+    reading.relevant = {s.kin for s in study.settings} if study.tune else ()
+    done = [s.run_id for s in study.settings if reading.complete(s.run_id)]
+    runs = {run_id: run for run_id in done if (run := reading.sound(run_id))}
+    found = choices(study, reading) if study.tune else []
+    begun = _begun(study, reading, runs, found, live)
+    if not live and not runs and not any(choice.stages for choice in found):
+        raise BadInput(_nothing(study, reading))
+    for key in ("metric", "also"):
+        for metric in [study.report[key]] if key == "metric" else study.report[key]:
+            _measured(study, key, metric, [*runs.values(), *begun.values()])
+    return Found(runs, found, wanted(found) if study.tune else study.settings, begun, dict(reading.damaged))
+
+
+def _begun(
+    study: Study, reading: Reading, runs: Mapping[str, Run], found: Sequence[Choice], live: bool
+) -> dict[str, Run]:
+    """Runs that are not complete: what a search left of them, and as far as they are trained where one looks on."""
+    shorter = reading.kin() if study.tune else {}
+    for s in [s for choice in found for s in choice.missing] if live else []:
+        shorter.setdefault(s.kin, {}).setdefault(s.rounds, s.run_id)
+    begun = {}
+    for s in study.settings:
+        if s.run_id not in runs:
+            own = {rounds: run_id for rounds, run_id in shorter.get(s.kin, {}).items() if rounds < s.rounds}
+            ids = [*([s.run_id] if live else []), *(own[rounds] for rounds in sorted(own, reverse=True))]
+            there = [run for run in map(reading.sound, ids) if run]
+            if there:
+                begun[s.run_id] = max(there, key=lambda run: float(run.metrics["round"][-1]))
+    return begun
+
+
+def _nothing(study: Study, reading: Reading) -> str:
+    if reading.damaged:
+        return f"report: no run of study {study.name!r} can be read; {next(iter(reading.damaged.values()))}"
+    hint = "'baton tune' searches" if study.tune else "'baton sweep' trains them"
+    return f"report: no complete run of study {study.name!r} in {reading.root}; {hint}"
+
+
+def _measured(study: Study, key: str, metric: str, runs: Sequence[Run]) -> None:
+    taken = {name for run in runs for name, x in run.metrics.items() if not np.isnan(x).all()} - {"round"}
+    known = taken or {*COLUMNS, *EXACT}
+    if metric not in known:
+        where = "" if key == "metric" else f"[report] {key}: "
+        raise BadInput(f"report: {where}no run of study {study.name!r} measured {metric!r}; {nearest(metric, known)}")
 
 
 def panels(study: Study, found: Found) -> list[Panel]:
@@ -64,8 +106,8 @@ def panels(study: Study, found: Found) -> list[Panel]:
             by_line = {
                 line: [s for s in own if at(s, report["lines"]) == line] for line in values(own, report["lines"])
             }
-            curves = {line: curve(own, found.runs, report, search) for line, own in by_line.items()}
-            made.append(Panel(figure, label, curves))
+            curves = {line: curve(alike, found.runs, report, search, found.begun) for line, alike in by_line.items()}
+            made.append(Panel(figure, label, curves, common(own), by_line))
     order = values(study.settings, report["figures"])
     return sorted(made, key=lambda panel: order.index(panel.figure))
 
@@ -74,7 +116,8 @@ def _search(study: Study, found: Found) -> Search | None:
     if study.tune is None:
         return None
     chosen = {s.run_id for choice in found.choices for s in choice.chosen}
-    return Search(study.tune["over"], chosen, {s.run_id for s in found.wanted})
+    gone = {s.run_id for c in found.choices if c.stages and not c.best for s in c.cell.grid.values()}
+    return Search(study.tune["over"], chosen, {s.run_id for s in found.wanted}, gone)
 
 
 def splits(settings: Sequence[Setting], known: Sequence[str]) -> list[str]:
@@ -83,6 +126,11 @@ def splits(settings: Sequence[Setting], known: Sequence[str]) -> list[str]:
     for setting in settings:
         same.setdefault(tuple(at(setting, field) for field in known), []).append(setting)
     return [f for f in Setting.model_fields if any(len(values(alike, f)) > 1 for alike in same.values())]
+
+
+def common(settings: Sequence[Setting]) -> dict[str, Any]:
+    """Fields that are the same in all of these runs."""
+    return {f: at(settings[0], f) for f in Setting.model_fields if len(values(settings, f)) == 1}
 
 
 def ahead(panel: Panel, report: Report) -> Any | None:
@@ -94,6 +142,11 @@ def ahead(panel: Panel, report: Report) -> Any | None:
         return None
     sign = 1 if report["best"] == "max" else -1
     scores = {line: sign * c.best.mean if c.best and not c.best.lost else -np.inf for line, c in panel.curves.items()}
+    return leader(scores, report)
+
+
+def leader(scores: Mapping[Any, float], report: Report) -> Any | None:
+    """The highest of two or more scores, if it is higher than every other by more than the margin."""
     first, second = sorted(scores, key=lambda line: scores[line], reverse=True)[:2]
     margin = 0.0 if report["log"] else report["margin"]
     return first if scores[first] - scores[second] > margin else None

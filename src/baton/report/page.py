@@ -2,102 +2,165 @@
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import PurePath
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 import baton
-from baton.report import tables, words
-from baton.report.axes import FLOOR, looks
-from baton.report.curves import lost, values
-from baton.report.figures import Drawing
-from baton.report.grid import Found, Panel
+from baton.report import about, compare, interactive, layout, search, sheets, tables, thin, words
+from baton.report.built import Built
+from baton.report.curves import lost
 from baton.setting import Setting
 from baton.store import Store
-from baton.study import Study
+
+LARGE = 300_000  # bytes of a picture in the page
+KINDS = {".svg": "SVG", ".pdf": "PDF", ".png": "PNG", ".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX"}
 
 
-def render(sections: Sequence[dict[str, Any]]) -> bytes:
-    """index.html of these sections."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(files("baton.report").joinpath("page.html.j2").read_text("utf-8"))
-    return template.render(sections=sections, version=baton.__version__).encode()
+def render(sections: Sequence[dict[str, Any]], figures: dict[str, Any], live: int | None = None) -> bytes:
+    """index.html of these sections; live: the version that the page starts from, and looks for newer ones."""
+    from plotly.offline import get_plotlyjs
+
+    parts = {"css": _text("page.css"), "js": _text("page.js"), "live_js": _text("live.js"), "plotly": get_plotlyjs()}
+    made = _environment().get_template("page.html.j2")
+    return made.render(
+        sections=sections,
+        figures=embedded(figures),
+        live=live is not None,
+        version=live,
+        baton=baton.__version__,
+        **{name: Markup(text) for name, text in parts.items()},
+    ).encode()
+
+
+def fragment(section: dict[str, Any]) -> str:
+    """One section alone, for a page that is open already."""
+    return _environment().get_template("section.html.j2").render(s=section)
+
+
+def embedded(figures: dict[str, Any]) -> Markup:
+    """Numbers inside a page, where no text in them can end the script that holds them."""
+    text = json.dumps(figures, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    made.filters["power"] = _power
+    return made
+
+
+def _text(name: str) -> str:
+    return files("baton.report").joinpath(name).read_text("utf-8")
+
+
+def _power(text: str) -> Markup:
+    """10^-1.5 with its exponent raised."""
+    return Markup(re.sub(r"10\^-?([\d.]+)", lambda found: _raised(found[0]), str(escape(text))))
+
+
+def _raised(power: str) -> str:
+    return f"10<sup>{power[3:].replace('-', '−')}</sup>"
 
 
 def section(
-    study: Study,
-    found: Found,
-    panels: Sequence[Panel],
-    drawings: Mapping[str, Drawing],
-    table: Sequence[tables.Row],
-    store: Store,
+    built: Built, store: Store, names: Sequence[str], static: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Everything the page says about one study; drawings are by the name of their files."""
-    settings, runs = found.wanted, found.runs
-    written = {field: [words.value(x) for x in values(settings, field)] for field in Setting.model_fields}
+    """All the page says about one study; names of its files, and its figures as pictures unless it is live."""
+    study, found, panels = built.study, built.found, built.panels
+    searched = search.search_rows(study, found) if found.choices else []
+    trained = about.journal(store, set(found.runs) | set(found.begun))
     return {
+        "stem": built.stem,
         "title": study.title,
         "about": study.about,
+        "scaled": about.scaled(study),
         "findings": tables.findings(study, panels),
-        "lines": list(looks(study).values()),
-        "figures": [_figure(study, name, drawing) for name, drawing in drawings.items()],
+        "facts": about.facts(study, found, trained),
+        "lines": list(sheets.looks(study).values()),
+        "figures": [_figure(built, sheet, names, static or {}) for sheet in built.sheets],
         "field": study.report["figures"],
-        "table": table,
+        "table": _table(built),
         "caption": tables.caption(study),
-        "wanted": len(settings),
-        "complete": len(runs),
-        "missing": sum(s.run_id not in runs for s in settings),
-        "diverged": sum(lost(run, study.report) for run in runs.values()),
-        "common": {field: x for field, x in written.items() if len(x) == 1},
-        "varying": {field: x for field, x in written.items() if len(x) > 1},
+        "form": layout.tables(study, panels),
+        "paper": _beside(built) if built.beside else None,
+        "search": _search(built, searched) if searched else None,
+        "files": {
+            key: _files(names, built.stem + end)
+            for key, end in (("results", ""), ("layout", "-layout"), ("search", "-search"), ("paper", "-paper"))
+        },
+        "wanted": len(found.wanted),
+        "complete": sum(s.run_id in found.runs for s in found.wanted),
+        "missing": sum(s.run_id not in found.runs for s in found.wanted),
+        "diverged": sum(lost(run, study.report) for run in found.runs.values()),
+        "live": static is None,
+        "waiting": about.waiting(found, live=static is None),
+        "damaged": list(found.damaged.values()),
+        **about.settings(found),
+        "gaps": about.gaps(study, panels, found),
+        "losses": about.losses(study, panels, found),
         "meaning": {field: info.description or "" for field, info in Setting.model_fields.items()},
-        "journal": journal(store, set(runs)),
+        "journal": trained,
     }
 
 
-def _figure(study: Study, name: str, drawing: Drawing) -> dict[str, str]:
-    report = study.report
-    metric = words.METRICS.get(report["metric"], report["metric"])
-    where = f", {report['figures']} = {words.value(drawing.figure)}" if report["figures"] else ""
-    if drawing.kind == "curves":
-        spread = "one standard deviation" if report["shade"] == "std" else "smallest to largest"
-        chosen = f" Each line at its best {report['over']}, written above the panel." if report["over"] else ""
-        title, note = f"{metric} over rounds{where}", f"Mean over seeds; shaded: {spread}.{chosen}"
-    else:
-        title = f"{metric} at the end against {drawing.kind}{where}"
-        note = f"Mean and standard deviation over seeds and the last {report['last']} evaluations; ringed: the best."
-    if report["log"]:
-        note += f" What is below {FLOOR:g} is drawn there."
-    source = "data:image/svg+xml;base64," + base64.b64encode(drawing.files["svg"]).decode()
-    return {"name": name, "title": title[0].upper() + title[1:], "note": note, "source": source}
-
-
-def journal(store: Store, wanted: set[str]) -> dict[str, Any] | None:
-    """What trained these runs: devices, versions and time, as far as runs/journal.jsonl knows."""
-    path = store.root / "journal.jsonl"
-    entries = [_entry(line) for line in path.read_text().splitlines()] if path.is_file() else []
-    own = [entry for entry in entries if wanted.intersection(entry.get("runs", ()))]
-    if not own:
-        return None
-    versions: dict[str, list[str]] = {}
-    for entry in own:
-        for name, version in entry.get("versions", {}).items():
-            if version not in versions.setdefault(name, []):
-                versions[name].append(version)
+def figures(built: Sequence[Built]) -> dict[str, Any]:
+    """The numbers of every figure, by name."""
+    most = thin.room([each.sheets for each in built])
     return {
-        "devices": list(dict.fromkeys(entry.get("device", "unknown") for entry in own)),
-        "versions": {name: ", ".join(found) for name, found in versions.items()},
-        "time": words.seconds(sum(entry.get("seconds", 0.0) for entry in own)),
-        "finished": max(entry.get("ended", "") for entry in own),
-        "others": len({run for entry in own for run in entry["runs"]} - wanted),
+        sheets.name(each.study, sheet): interactive.figure(each.study, sheet, most)
+        for each in built
+        for sheet in each.sheets
     }
 
 
-def _entry(line: str) -> dict[str, Any]:
-    try:
-        entry = json.loads(line)
-    except json.JSONDecodeError:  # a line that was being written when the power went
-        return {}
-    return entry if isinstance(entry, dict) else {}
+def _figure(built: Built, sheet: sheets.Sheet, names: Sequence[str], static: Mapping[str, str]) -> dict[str, Any]:
+    name = sheets.name(built.study, sheet)
+    title, note = sheets.caption(built.study, sheet)
+    if sheet.kind == "curves" and any(not c.done for p in sheet.panels for c in p.curves.values() if c.drawn):
+        note += " Dotted: unfinished."
+    return {"name": name, "title": title, "note": note, "source": static.get(name, ""), "files": _files(names, name)}
+
+
+def picture(drawn: Mapping[str, bytes]) -> str:
+    """A figure inside the page: as SVG, or as PNG where that would be very large."""
+    kind, data = ("svg+xml", drawn["svg"]) if len(drawn["svg"]) <= LARGE else ("png", drawn["png"])
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def _files(names: Sequence[str], stem: str) -> list[dict[str, str]]:
+    own = {PurePath(name).suffix: name for name in names if name in {stem + suffix for suffix in KINDS}}
+    return [{"kind": kind, "name": own[suffix]} for suffix, kind in KINDS.items() if suffix in own]
+
+
+def _table(built: Built) -> list[tables.Row]:
+    """The table of results; where nothing is complete, how far training has come."""
+    made, field = tables.rows(built.study, built.panels), built.study.report["figures"]
+    names = words.names(built.study, field) if field else {}
+    for row, panel in zip(made, built.panels, strict=True):
+        row["figure"] = names.get(panel.figure, row["figure"])
+        for cell in row["cells"]:
+            curve = panel.curves.get(cell["line"])
+            if curve and curve.best is None and curve.drawn:
+                last = min(float(run.metrics["round"][-1]) for run in curve.drawn)
+                cell["text"], cell["note"] = "in training", f"round {last:g} of {built.study.settings[0].rounds:,}"
+    return made
+
+
+def _beside(built: Built) -> dict[str, Any]:
+    rows = built.beside or []
+    told = {"summary": compare.summary(rows), "caption": compare.caption(built.study, rows)}
+    return {"rows": rows, "values": any(row["value"] for row in rows), **told}
+
+
+def _search(built: Built, rows: Sequence[search.Row]) -> dict[str, Any]:
+    caption = search.search_caption(built.study, rows)
+    told = search.totals(rows)
+    return {"rows": rows, "totals": told, "caption": caption.replace(told, "").strip()}

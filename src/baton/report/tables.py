@@ -1,67 +1,90 @@
 """Tables: a row a group, a column a line; as text for people and as numbers for programs."""
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from baton.report import words
-from baton.report.curves import Curve, values
+from baton.report.curves import Curve, Point, at, values
 from baton.report.grid import Panel, ahead
+from baton.report.search import METHODS, place, search_files, search_rows
+from baton.setting import Setting
 from baton.study import Study
+from baton.tuning import candidate
 
+__all__ = ["caption", "findings", "over", "place", "rows", "search_files", "search_rows", "to_csv", "to_md", "valued"]
 Cell = dict[str, Any]
 Row = dict[str, Any]
 
 
 def rows(study: Study, panels: Sequence[Panel]) -> list[Row]:
-    """The table of a study: {figure, group, missing, cells}, and in cells one entry a line of the study."""
+    """The table of a study: {figure, figure_text, group, missing, cells}; in cells one entry a line of the study."""
     lines = values(study.settings, study.report["lines"])
+    names = {field: words.names(study, field) for field in over(study)}
+    figures = words.names(study, study.report["figures"]) if study.report["figures"] else {}
     return [
         {
             "figure": words.value(panel.figure),
+            "figure_text": figures.get(panel.figure, ""),
             "group": panel.group,
             "missing": sum(curve.missing for curve in panel.curves.values()),
-            "cells": [_cell(line, panel, study) for line in lines],
+            "cells": [_cell(line, panel, study, names) for line in lines],
         }
         for panel in panels
     ]
 
 
-def _cell(line: Any, panel: Panel, study: Study) -> Cell:
+def over(study: Study) -> list[str]:
+    """The fields whose best value is chosen for each line: one, or all that are searched together."""
+    return list(study.tune["over"]) if study.tune else [f for f in [study.report["over"]] if f]
+
+
+def valued(study: Study, settings: Sequence[Setting]) -> dict[Any, list[Setting]]:
+    """The runs of a line by what Point.value of its curve says of them, in the study's order."""
+    fields, found = over(study), dict[Any, list[Setting]]()
+    for s in settings:
+        value = candidate(s, fields) if len(fields) > 1 else at(s, fields[0] if fields else "")
+        found.setdefault(value, []).append(s)
+    return found
+
+
+def shown(point: Point | None, metric: str) -> str:
+    """`83.00 ± 1.32`, or why there is no such number."""
+    if point is None:
+        return "not run"
+    return "diverged" if point.lost else f"{words.number(point.mean, metric)} ± {words.number(point.std, metric)}"
+
+
+def _cell(line: Any, panel: Panel, study: Study, names: dict[str, dict[Any, str]]) -> Cell:
     """One line of one panel: numbers by the name of their column, and how they read."""
     report, curve = study.report, panel.curves.get(line)
     if curve is None:
         return {"text": "", "note": "", "ahead": False, "line": line, "numbers": None}
-    best, metric = curve.best, report["metric"]
-    if best is None:
-        text = "not run"
-    elif best.lost:
-        text = "diverged"
-    else:
-        text = f"{words.number(best.mean, metric)} ± {words.number(best.std, metric)}"
+    best = curve.best
+    own = valued(study, panel.settings.get(line, ())).get(best.value) if best and best.seeds else None
+    chosen = {field: at(own[0], field) if own else "" for field in names}
     numbers = {
         "mean": best.mean if best else "",
         "std": best.std if best else "",
-        "best": best.value if best else "",
+        **chosen,
         "seeds": best.seeds if best else 0,
         "complete": curve.complete,
         "diverged": curve.lost,
         "missing": curve.missing,
     }
-    won = line == ahead(panel, report)
-    return {"text": text, "note": _note(curve, report["over"]), "ahead": won, "line": line, "numbers": numbers}
+    told = [f"{field} {names[field][x]}" for field, x in chosen.items()] if best and not best.lost else []
+    won, note = line == ahead(panel, report), _note(curve, told)
+    return {"text": shown(best, report["metric"]), "note": note, "ahead": won, "line": line, "numbers": numbers}
 
 
-def _note(curve: Curve, over: str) -> str:
-    parts = []
-    if over and curve.best and not curve.best.lost:
-        parts.append(f"{over} {words.value(curve.best.value)}")
-        if curve.best.seeds < curve.seeds:
-            parts.append(f"{curve.best.seeds} of {curve.seeds} seeds")
+def _note(curve: Curve, chosen: Sequence[str]) -> str:
+    parts = list(chosen)
+    if curve.best and not curve.best.lost and curve.best.seeds < curve.seeds:
+        parts.append(f"{curve.best.seeds} of {curve.seeds} seeds")
     if curve.lost:
-        parts.append(f"{curve.lost} of {curve.complete} runs diverged")
+        parts.append(f"{curve.lost} of {words.counted(curve.complete, 'run')} diverged")
+    elif curve.best and curve.best.lost:
+        parts.append("every candidate, in short runs")
     return ", ".join(parts)
 
 
@@ -70,31 +93,27 @@ def to_csv(study: Study, table: Sequence[Row]) -> bytes:
     report = study.report
     named = {"figure": report["figures"], "group": "group", "line": report["lines"]}
     keys = [key for key, name in named.items() if name]
-    numbers = ["mean", "std", *(["best"] if report["over"] else []), "seeds", "complete", "diverged", "missing"]
-    heads = [report["over"] if key == "best" else key for key in numbers]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*(named[key] for key in keys), *heads, "ahead"])
+    numbers = ["mean", "std", *over(study), "seeds", "complete", "diverged", "missing"]
+    lines: list[list[Any]] = [[*(named[key] for key in keys), *numbers, "ahead"]]
     for row in table:
         for cell in row["cells"]:
             if cell["numbers"] is not None:
                 first = [{**row, "line": cell["line"]}[key] for key in keys]
-                writer.writerow([*first, *(cell["numbers"][key] for key in numbers), int(cell["ahead"])])
-    return text.getvalue().encode()
+                lines.append([*first, *(cell["numbers"][key] for key in numbers), int(cell["ahead"])])
+    return words.as_csv(lines)
 
 
 def to_md(study: Study, table: Sequence[Row]) -> bytes:
     """The table as one reads it."""
     report = study.report
-    names = words.labels(report["lines"], values(study.settings, report["lines"]))
+    names = words.lines(study)
     figures, missing = bool(report["figures"]), any(row["missing"] for row in table)
     head = [*([report["figures"]] if figures else []), "group", *names.values(), *(["missing"] if missing else [])]
-    lines = [head, ["---"] * len(head)]
+    body = []
     for row in table:
-        first = [*([row["figure"]] if figures else []), row["group"]]
-        lines.append([*first, *map(_md_cell, row["cells"]), *([str(row["missing"])] if missing else [])])
-    body = "\n".join("| " + " | ".join(_md(cell) for cell in line) + " |" for line in lines)
-    return f"{body}\n\n{caption(study)}\n".encode()
+        first = [*([row["figure_text"]] if figures else []), row["group"]]
+        body.append([*first, *map(_md_cell, row["cells"]), *([str(row["missing"])] if missing else [])])
+    return f"{words.as_md(head, body)}\n{caption(study)}\n".encode()
 
 
 def _md_cell(cell: Cell) -> str:
@@ -102,18 +121,50 @@ def _md_cell(cell: Cell) -> str:
     return f"{text} ({cell['note']})" if cell["note"] else text
 
 
-def _md(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
 def caption(study: Study) -> str:
     """What the numbers of the table are."""
+    chosen = f", at the {chosen_how(study)}" if over(study) else ""
+    return " ".join(filter(None, (f"{averaged(study)}{chosen}.", bold(study), scaled(study))))
+
+
+def averaged(study: Study) -> str:
+    """What is averaged: the metric, the seeds and the evaluations."""
+    metric = words.METRICS.get(study.report["metric"], study.report["metric"])
+    seeds = len(values(study.settings, "seed"))
+    first = f"{metric[0].upper()}{metric[1:]}: mean ± standard deviation over {words.counted(seeds, 'seed')}"
+    return f"{first} and {words.last(study.report['last'])}"
+
+
+def chosen_how(study: Study) -> str:
+    """Which value of the swept fields the numbers belong to."""
+    fields = " and ".join(over(study))
+    if study.tune is None:
+        return f"best {fields}"
+    if study.tune["method"] == "paper":
+        return f"{fields} that the paper took"
+    seed = study.tune["seed"] if study.tune["seed"] >= 0 else study.settings[0].seed
+    how = METHODS.get(study.tune["method"], study.tune["method"])
+    return f"{fields} that a search with seed {seed} found ({how.format(**study.tune)})"
+
+
+def bold(study: Study) -> str:
+    """What is set in bold, where there is anything to be ahead of."""
     report = study.report
-    metric = words.METRICS.get(report["metric"], report["metric"])
-    chosen = f", at the best {report['over']}" if report["over"] else ""
-    bold = "better" if report["log"] or not report["margin"] else f"better by more than {report['margin']:g}"
-    first = f"{metric[0].upper()}{metric[1:]}: mean ± standard deviation over seeds and the last {report['last']}"
-    return f"{first} evaluations{chosen}. Bold: {bold}."
+    if len(values(study.settings, report["lines"])) < 2:
+        return ""
+    return (
+        "Bold: better." if report["log"] or not report["margin"] else f"Bold: better by more than {report['margin']:g}."
+    )
+
+
+def scaled(study: Study) -> str:
+    """What --scale made smaller."""
+    if study.shrunk is None:
+        return ""
+    cut = study.shrunk
+    rounds = [f"{now} rounds instead of {before}" for before, now in cut.rounds.items() if now != before]
+    seeds = [f"{words.counted(cut.seeds[1], 'seed')} instead of {cut.seeds[0]}"] if cut.seeds[0] != cut.seeds[1] else []
+    return f"Scaled by {cut.scale:g}: {', '.join([*rounds, *seeds])}."
 
 
 def findings(study: Study, panels: Sequence[Panel]) -> list[str]:
@@ -122,7 +173,7 @@ def findings(study: Study, panels: Sequence[Panel]) -> list[str]:
     found = []
     for figure in dict.fromkeys(panel.figure for panel in panels):
         told = _finding(study, [panel for panel in panels if panel.figure == figure])
-        found.append(f"{field} = {words.value(figure)}: {told}" if field else _sentence(told))
+        found.append(f"{words.called(study, field, figure)}: {told}" if field else _sentence(told))
     return found
 
 
@@ -133,7 +184,7 @@ def _sentence(told: str) -> str:
 
 def _finding(study: Study, panels: Sequence[Panel]) -> str:
     report = study.report
-    names = words.labels(report["lines"], values(study.settings, report["lines"]))
+    names = words.lines(study)
     if len(names) < 2:
         return f"only {next(iter(names.values()))} was run, so that there is nothing to compare it with."
     ready = [p for p in panels if len(p.curves) > 1 and all(curve.best for curve in p.curves.values())]
@@ -141,7 +192,7 @@ def _finding(study: Study, panels: Sequence[Panel]) -> str:
         return "nothing to compare yet."
     wins = Counter(won for won in (ahead(panel, report) for panel in ready) if won is not None)
     ranked = sorted(wins, key=lambda line: -wins[line])
-    groups = f"{len(ready)} group{'s' if len(ready) > 1 else ''}"
+    groups = words.counted(len(ready), "group")
     parts = [f"{names[line]} {'in' if i else 'is ahead in'} {wins[line]}" for i, line in enumerate(ranked)]
     if parts:
         parts[0] += f" of {groups}"

@@ -1,7 +1,11 @@
 """How things are named, written and coloured, the same in figures, tables and page."""
 
+import csv
+import io
+import math
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +26,18 @@ METRICS = {
     "objective_gap": "objective gap",
 }
 LETTERS = {"clients": "M", "participants": "S", "local_steps": "K", "rounds": "R", "batch_size": "b"}  # the paper's
+HEADS = {"dataset": "Data set", "model": "Model", "partition": "Partition", "algorithm": "Algorithm"}
+PRINTED = {  # as they are written in print
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cinic10": "CINIC-10",
+    "mlp": "MLP",
+    "cnn": "CNN",
+    "lenet5": "LeNet-5",
+    "vgg9": "VGG-9",
+    "resnet18": "ResNet-18",
+}
 # Okabe and Ito's palette, which the colour-blind can tell apart.
 ALGORITHM_COLOURS = {"sequential": "#D55E00", "parallel": "#0072B2"}
 OTHER_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
@@ -53,9 +69,42 @@ def short(field: str, x: Any) -> str:
 
 
 def called(study: Study, field: str, x: Any) -> str:
-    """A value of a field in words: the study's own name for it, or `K = 5`."""
-    named = study.labels.get((field, x))
-    return named or f"{LETTERS.get(field, field)} = {value(x)}"
+    """A value of a field in words: the study's own name for it, `MNIST`, or `K = 5`."""
+    if (field, x) in study.labels:
+        return study.labels[field, x]
+    if field in ("dataset", "model", "algorithm"):
+        return names(study, field)[x]
+    return f"{LETTERS.get(field, field)} = {value(x)}"
+
+
+def names(study: Study, field: str) -> dict[Any, str]:
+    """Each value of a field as it stands under the field's name: the study's own name for it, MNIST, 5, 10^-1.5."""
+    found = list(dict.fromkeys(getattr(s, field) for s in study.settings))
+    if field in ROOMS:
+        named = {x: PRINTED.get(name, name) for x, name in labels(field, found).items()}
+    else:
+        powers = {x: 2 * math.log10(x) for x in found if isinstance(x, float) and x > 0}
+        halves = {x: round(power) for x, power in powers.items() if math.isclose(power, round(power), abs_tol=1e-9)}
+        some = any(power % 2 for power in halves.values())  # 10^-1.5 among them: then 0.01 is 10^-2.0
+        named = {x: f"10^{halves[x] / 2:.1f}" if some and x in halves else value(x) for x in found}
+    if field == "clip":
+        named |= {x: "none" for x in found if not x}
+    return named | {x: study.labels[field, x] for x in found if (field, x) in study.labels}
+
+
+def lines(study: Study) -> dict[Any, str]:
+    """A name for each line of a study: `sequential`, `K = 5`, or the study's own."""
+    field = study.report["lines"]
+    if not field:
+        return {"": short("", "")}
+    found = names(study, field)
+    own = {x for x in found if field in ROOMS or (field, x) in study.labels}
+    return {x: name if x in own else f"{LETTERS.get(field, field)} = {name}" for x, name in found.items()}
+
+
+def head(field: str) -> str:
+    """What stands above the values of a field."""
+    return HEADS.get(field, LETTERS.get(field, field))
 
 
 def labels(field: str, lines: Sequence[Any]) -> dict[Any, str]:
@@ -83,3 +132,35 @@ def seconds(x: float) -> str:
     if minutes < 1:
         return f"{x:.1f} s"
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def stem(name: str) -> str:
+    """A file name that needs no quoting, in a shell or in a link."""
+    return re.sub(r"[^\w.=-]+", "-", name).strip("-.") or "study"
+
+
+def counted(n: int, what: str) -> str:
+    """`1 seed`, `3 seeds`."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def last(n: int) -> str:
+    """`the last evaluation`, `the last 3 evaluations`."""
+    return "the last evaluation" if n == 1 else f"the last {n} evaluations"
+
+
+def as_csv(lines: Iterable[Sequence[Any]]) -> bytes:
+    """Lines of a CSV file, every digit kept; what is None stays empty."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue().encode()
+
+
+def as_md(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join("| " + " | ".join(_md(cell) for cell in line) + " |" for line in lines) + "\n"
+
+
+def _md(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -48,11 +48,13 @@ def shipped() -> list[str]:
     return sorted({path.stem for folder in (here, here.parents[1]) for path in (folder / "studies").glob("*.toml")})
 
 
-def read(name: str | Path, scale: float = 1.0) -> Study:
-    """A study from its TOML file, with fewer rounds and seeds where scale is below 1."""
+def read(name: str | Path, scale: float = 1.0, method: str = "") -> Study:
+    """A study from its TOML file, with fewer rounds and seeds where scale is below 1, searched by another method."""
     path = find(str(name))
     try:
         study = parse(path.stem, _table(path, ()))
+        if method and study.tune is not None:
+            study = study._replace(tune={**study.tune, "method": method})
         return _shrink(study, scale) if scale != 1 else study
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None

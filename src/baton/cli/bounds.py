@@ -1,0 +1,192 @@
+"""`baton bounds`: the theorems as numbers, and Table 1."""
+
+from math import isfinite
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from baton.cli.common import Json, app, print_json
+from baton.errors import BadInput
+
+if TYPE_CHECKING:
+    from baton.theory import Result, Row
+
+
+def _constant(*names: str, help: str, metavar: str = "X", show: bool = True) -> Any:
+    return typer.Option(*names, metavar=metavar, help=help, show_default=show)
+
+
+@app.command()
+def bounds(
+    algorithm: Annotated[
+        str | None,
+        _constant(
+            "--algorithm", "-a", metavar="sequential|parallel", help="Theorem 1 (unless given) or 2.", show=False
+        ),
+    ] = None,
+    case: Annotated[
+        str | None,
+        _constant(
+            "--case", metavar="strongly_convex|convex|nonconvex", help="strongly_convex unless given.", show=False
+        ),
+    ] = None,
+    L: Annotated[float, _constant("--L", help="Smoothness.")] = 1.0,
+    mu: Annotated[float, _constant("--mu", help="Strong convexity.")] = 0.1,
+    sigma: Annotated[float, _constant("--sigma", help="Standard deviation of a stochastic gradient.")] = 1.0,
+    zeta: Annotated[float, _constant("--zeta", help="Heterogeneity; zeta_* in the convex cases.")] = 1.0,
+    beta: Annotated[float, _constant("--beta", help="Its growth with the gradient (nonconvex).")] = 0.0,
+    D: Annotated[float, _constant("--D", help="Distance from the first iterate to the optimum (convex).")] = 1.0,
+    A: Annotated[float, _constant("--A", help="F at the first iterate less its infimum (nonconvex).")] = 1.0,
+    clients: Annotated[int, _constant("--clients", "-M", metavar="N", help="M, all clients.")] = 10,
+    participants: Annotated[
+        int | None,
+        _constant("--participants", "-S", metavar="N", help="S, clients of one round: all unless given.", show=False),
+    ] = None,
+    local_steps: Annotated[int, _constant("--local-steps", "-K", metavar="N", help="K, steps of one leg.")] = 5,
+    rounds: Annotated[int, _constant("--rounds", "-R", metavar="N", help="R, rounds.")] = 1000,
+    eta_tilde: Annotated[
+        float | None,
+        _constant(
+            "--eta-tilde", help="Effective learning rate: the one with the least bound unless given.", show=False
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict/--no-strict", help="End where a condition of the theorem is broken, or say so.")
+    ] = True,
+    table: Annotated[bool, typer.Option("--table", help="Table 1 and SGD-RR at these constants instead.")] = False,
+    zeta_star: Annotated[
+        float | None, _constant("--zeta-star", help="With --table: zeta_*, if it is not --zeta.", show=False)
+    ] = None,
+    sigma_star: Annotated[
+        float | None, _constant("--sigma-star", help="With --table: sigma_*, if it is not --sigma.", show=False)
+    ] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="With --table: LaTeX.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="With --table: Markdown.")] = False,
+    as_json: Json = False,
+) -> None:
+    """What the theorems promise after R rounds, term by term; or Table 1. The paper's letters are the flags."""
+    given: dict[str, Any] = {"L": L, "mu": mu, "sigma": sigma, "zeta": zeta, "beta": beta, "D": D, "A": A}
+    given |= {"M": clients, "S": participants, "K": local_steps, "R": rounds}
+    star = {"zeta_star": zeta_star, "sigma_star": sigma_star}
+    forms = {"--latex": latex, "--markdown": markdown, "--json": as_json}
+    if table:
+        if eta_tilde is not None:
+            raise BadInput(f"eta_tilde: {eta_tilde:g}; Table 1's rates are tuned, leave it out")
+        if sum(forms.values()) > 1:
+            raise BadInput(f"table: {' and '.join(f for f, asked in forms.items() if asked)}; one of them is right")
+        _table(algorithm, case, given, star, strict, next((f for f, asked in forms.items() if asked), ""))
+        return
+    for flag in ("--latex", "--markdown"):
+        if forms[flag]:
+            raise BadInput(f"{flag[2:]}: only with --table")
+    for name, value in star.items():
+        if value is not None:
+            raise BadInput(f"{name}: {value:g}; only with --table: a single bound takes it as zeta or sigma")
+    _one(algorithm or "sequential", case or "strongly_convex", given, eta_tilde, strict, as_json)
+
+
+def _one(
+    algorithm: str, case: str, given: dict[str, Any], eta_tilde: float | None, strict: bool, as_json: bool
+) -> None:
+    from baton import theory
+    from baton.theory.symbols import used_symbols
+
+    found = theory.bound(algorithm, case, eta_tilde=eta_tilde, strict=strict, **given)
+    rate = theory.tuned_rate(algorithm, case, strict=False, **given)
+    tuned = theory.bound(algorithm, case, eta_tilde=rate, strict=False, **given)
+    given["S"] = given["M"] if given["S"] is None else given["S"]
+    used = used_symbols(case)
+    about = {
+        "algorithm": algorithm,
+        "case": case,
+        "total": found.total,
+        "terms": found.terms,
+        "dominant": found.dominant(),
+        "eta_tilde": found.eta_tilde,
+        "eta": found.eta,
+        "minimised": eta_tilde is None,
+        "largest_eta_tilde": theory.largest_rate(algorithm, case, strict=False, **given),
+        "valid": found.valid,
+        "reasons": list(found.reasons),
+        "constants": {symbol: value for symbol, value in given.items() if symbol in used},
+        "corollary": {
+            "eta_tilde": rate,
+            "total": tuned.total,
+            "orders": theory.orders(algorithm, case, strict=False, **given),
+        },
+    }
+    if as_json:
+        print_json(_finite(about))
+    else:
+        _print(about, found, [symbol for symbol in given if symbol not in used])
+
+
+def _print(about: dict[str, Any], found: "Result", unused: list[str]) -> None:
+    algorithm, case = about["algorithm"], about["case"]
+    constants, orders = about["constants"], about["corollary"]["orders"]
+    what = "E|grad F(x)|^2" if case == "nonconvex" else "E[F(x) - F*]"
+    print(f"{algorithm}, {case}: {what} <= {found.total:.4g} after {constants['R']:,} rounds")
+    print(", ".join(f"{symbol} = {value:g}" for symbol, value in constants.items()) + "\n")
+    print(f"{'term':<20} {'bound':>10} {'share':>6}   {'corollary':>10}")
+    for name, value in found.terms.items():
+        share = f"{100 * value / found.total:.0f}%" if found.total > 0 and isfinite(found.total) else ""
+        print(f"{name:<20} {value:>10.4g} {share:>6}   {orders[name]:>10.4g}")
+    print(f"{'total':<20} {found.total:>10.4g} {'':>6}   {sum(orders.values()):>10.4g}\n")
+    steps = "(S K)" if algorithm == "sequential" else "K"
+    origin = "the least bound's" if about["minimised"] else "given"
+    print(f"largest term: {about['dominant']}")
+    print(f"eta_tilde = {found.eta_tilde:.4g} ({origin}; at most {about['largest_eta_tilde']:.4g})")
+    print(f"learning rate eta = eta_tilde/{steps} = {found.eta:.4g}")
+    if isfinite(about["corollary"]["total"]):
+        print(
+            f"the corollary's eta_tilde = {about['corollary']['eta_tilde']:.4g} gives {about['corollary']['total']:.4g}"
+        )
+    print("the corollary's column leaves out constants and logarithms")
+    if unused:
+        print(f"not in this case: {', '.join(unused)}")
+    for reason in found.reasons:
+        print(f"not a bound here: {reason}")
+
+
+def _table(
+    algorithm: str | None, case: str | None, given: dict[str, Any], star: dict[str, Any], strict: bool, form: str
+) -> None:
+    from baton import theory
+
+    rows = theory.table(case, algorithm, strict=strict, **star, **given)
+    if form == "--json":
+        constants = {symbol: value for symbol, value in (given | star).items() if value is not None}
+        print_json(_finite({"constants": constants, "rows": [row._asdict() for row in rows]}))
+    elif form:
+        print(theory.latex(rows) if form == "--latex" else theory.markdown(rows))
+    else:
+        _print_table(rows, given)
+
+
+def _print_table(rows: "list[Row]", given: dict[str, Any]) -> None:
+    from baton.theory.typeset import numbered
+
+    names = list(rows[0].terms)
+    print("Table 1, constants and logarithms left out, all clients in every round")
+    print(", ".join(f"{s} = {value:g}" for s, value in given.items() if s not in ("S", "beta")) + "\n")
+    notes = numbered(rows)
+    labels = [row.label() + (f" [{notes[row.assumptions]}]" if row.assumptions else "") for row in rows]
+    width = max(map(len, labels))
+    print(f"{'':<{width}}", *(f"{name:>{max(10, len(name))}}" for name in [*names, "total"]))
+    for i, row in enumerate(rows):
+        if not i or row.case != rows[i - 1].case:
+            print(row.case)
+        cells = [*row.terms.items(), ("total", row.total)]
+        print(f"{labels[i]:<{width}}", *(f"{value:>{max(10, len(name))}.3g}" for name, value in cells))
+    print()
+    for text, number in notes.items():
+        print(f"[{number}] {text}")
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no nan and no infinity."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not isfinite(value) else value

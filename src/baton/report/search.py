@@ -1,0 +1,116 @@
+"""A study's search as a table: every candidate's score, stage by stage, what was kept and why."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from baton.report import words
+from baton.report.curves import at
+from baton.report.grid import Found, Panel, panels
+from baton.study import Study
+from baton.tuning import Choice, Stage
+
+METHODS = {  # how a value is found, with the keys of [tune] to be filled in
+    "paper": "no search: the paper's own choice",
+    "simple": "every value trained to its end, the best taken",
+    "coarse-fine": "every value for {short} rounds, those within {within:g} of the best to the end, the best of them",
+    "halving": "at an eighth, a quarter and a half of the rounds the worse half given up, the best at the end",
+}
+Row = dict[str, Any]
+
+
+def search_rows(study: Study, found: Found) -> list[Row]:
+    """One entry a choice: {group, line, stages, best, spent, full, missing}; empty where nothing is searched."""
+    labels, over = words.lines(study), study.tune["over"] if study.tune else []
+    names = {field: words.names(study, field) for field in over}
+    where = {s.run_id: (p, line) for p in panels(study, found) for line, own in p.settings.items() for s in own}
+    made = []
+    for choice in found.choices:
+        panel, line = where[next(iter(choice.cell.grid.values())).run_id]
+        fields = {name: {field: at(s, field) for field in names} for name, s in choice.cell.grid.items()}
+        written = {name: ", ".join(f"{f} = {names[f][x]}" for f, x in own.items()) for name, own in fields.items()}
+        stages = [_stage(study, stage, choice, fields, written) for stage in choice.stages]
+        first = {"group": place(study, panel), "line": labels[line], "stages": stages, "best": _best(choice, written)}
+        made.append({**first, "spent": choice.spent, "full": choice.full, "missing": len(choice.missing)})
+    return made
+
+
+def place(study: Study, panel: Panel) -> str:
+    """The name of a panel among all panels of its study."""
+    field = study.report["figures"]
+    figure = [words.called(study, field, panel.figure)] if field else []
+    return ", ".join([*figure, *([panel.group] if panel.group != "all" or not figure else [])])
+
+
+def _stage(study: Study, stage: Stage, choice: Choice, fields: dict[str, Row], written: dict[str, str]) -> Row:
+    scores = [
+        {
+            "name": written[name],
+            "fields": fields[name],
+            "score": score,
+            "text": "diverged" if score is None else words.number(score, study.report["metric"]),
+            "kept": name in stage.kept,
+            "chosen": name == choice.best,
+        }
+        for name, score in stage.scores.items()
+    ]
+    return {"rounds": stage.rounds, "scores": scores, "why": stage.why}
+
+
+def _best(choice: Choice, written: dict[str, str]) -> str:
+    if choice.best:
+        return written[choice.best]
+    return f"not known yet: {words.counted(len(choice.missing), 'run')} to go" if choice.missing else "all diverged"
+
+
+def search_files(study: Study, found: Found) -> dict[str, bytes]:
+    """The whole search as CSV and Markdown, by file name; none where nothing is searched."""
+    rows, stem = search_rows(study, found), f"{words.stem(study.name)}-search"
+    return {f"{stem}.csv": _csv(rows, (study.tune or {})["over"]), f"{stem}.md": _md(study, rows)} if rows else {}
+
+
+def _csv(rows: Sequence[Row], over: Sequence[str]) -> bytes:
+    """One line a candidate and stage, every digit kept."""
+    lines: list[list[Any]] = [["group", "line", "stage", "rounds", *over, "score", "kept", "why", "chosen"]]
+    for row in rows:
+        for nth, stage in enumerate(row["stages"], 1):
+            for s in stage["scores"]:
+                first = [row["group"], row["line"], nth, stage["rounds"], *s["fields"].values()]
+                score = "nan" if s["score"] is None else s["score"]
+                lines.append([*first, score, int(s["kept"]), stage["why"], int(s["chosen"])])
+    return words.as_csv(lines)
+
+
+def _md(study: Study, rows: Sequence[Row]) -> bytes:
+    """One line a stage; what was kept is bold."""
+    body = []
+    for row in rows:
+        stages = [[str(stage["rounds"]), _scores(stage), stage["why"]] for stage in row["stages"]] or [["", "", ""]]
+        chosen = [""] * (len(stages) - 1) + [row["best"]]
+        body += [[row["group"], row["line"], *told, best] for told, best in zip(stages, chosen, strict=True)]
+    head = ["group", "line", "rounds", "scores", "kept", "chosen"]
+    return f"{words.as_md(head, body)}\n{search_caption(study, rows)}\n".encode()
+
+
+def _scores(stage: Row) -> str:
+    texts = [(f"{score['name']}: {score['text']}", score["kept"]) for score in stage["scores"]]
+    return "; ".join(f"**{text}**" if kept else text for text, kept in texts)
+
+
+def search_caption(study: Study, rows: Sequence[Row]) -> str:
+    """What the scores are, how a value was chosen, and what it cost."""
+    tune, report = study.tune or {}, study.report
+    metric = words.METRICS.get(report["metric"], report["metric"])
+    seed = tune["seed"] if tune["seed"] >= 0 else study.settings[0].seed
+    short = f" ({tune['last']} in short runs)" if tune["method"] != "simple" and tune["last"] != report["last"] else ""
+    first = f"{metric[0].upper()}{metric[1:]} with seed {seed}, mean over {words.last(report['last'])}{short}."
+    how = METHODS.get(tune["method"], tune["method"]).format(**tune)
+    return f"{first} {how[0].upper()}{how[1:]}. Bold: kept. {totals(rows)}"
+
+
+def totals(rows: Sequence[Row]) -> str:
+    """What the search cost, against the whole grid at full length."""
+    spent, full, open_ = (sum(row[key] for row in rows) for key in ("spent", "full", "missing"))
+    if not spent and not open_:
+        return "Nothing was searched: every value is the paper's own choice."
+    waiting = f" It is not finished: {words.counted(open_, 'run')} to go." if open_ else ""
+    return f"The search takes {spent:,} of the {full:,} SGD steps of the whole grid ({spent / full:.0%}).{waiting}"

@@ -1,0 +1,52 @@
+"""Theory: the bounds of Theorems 1 and 2, their corollaries and lemmas, as functions of numbers or NumPy arrays.
+
+    bound("sequential", "strongly_convex", L=1, mu=0.1, sigma=1, zeta=1, D=1, M=10, S=5, K=5, R=1000)
+
+No torch here.
+"""
+
+from baton.theory.average import average, weights
+from baton.theory.bounds import Result, bound
+from baton.theory.corollaries import orders
+from baton.theory.lemmas import (
+    Drift,
+    covariance,
+    drift_bound,
+    mean_variance,
+    partial_sum,
+    participation,
+    path_variance,
+    path_variance_bound,
+)
+from baton.theory.rates import best_rate, largest_rate, tuned_rate
+from baton.theory.symbols import ALGORITHMS, CASES, MEANING, TERMS, Symbols
+from baton.theory.table import Row, table
+from baton.theory.typeset import latex, markdown
+
+__all__ = [
+    "ALGORITHMS",
+    "CASES",
+    "MEANING",
+    "TERMS",
+    "Drift",
+    "Result",
+    "Row",
+    "Symbols",
+    "average",
+    "best_rate",
+    "bound",
+    "covariance",
+    "drift_bound",
+    "largest_rate",
+    "latex",
+    "markdown",
+    "mean_variance",
+    "orders",
+    "partial_sum",
+    "participation",
+    "path_variance",
+    "path_variance_bound",
+    "table",
+    "tuned_rate",
+    "weights",
+]
