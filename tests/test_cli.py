@@ -54,6 +54,21 @@ def test_run_show_list(tmp_path: Path) -> None:
     assert baton("list", "models").stdout.splitlines()[0] == "models:"
 
 
+def test_list_shows_where_models_may_be_cut() -> None:
+    text = baton("list", "models").stdout
+    assert "logistic on samples of 1 x 28 x 28: cannot be cut" in text
+    (row,) = [line.split() for line in text.splitlines() if line.startswith("  0.5 ")]
+    assert " ".join(row) == "0.5 16 x 4 x 4 = 256 2,572 41,854"
+    listed = json.loads(baton("list", "models", "-m", "mlp:hidden=6", "-d", "digits", "--json").stdout)
+    shown = [{"name": name, "shape": [6], "client": 390, "server": 70} for name in ("1", "2", "3")]
+    assert listed["cuts"] == {"mlp:hidden=6": shown}
+
+
+def test_smash_noise_is_an_option_of_the_algorithm(tmp_path: Path) -> None:
+    words = ["run", *SMALL, "-m", "mlp", "-a", "ssl:cut=1", "--smash-noise", "0.1", "--json", "--runs", tmp_path]
+    assert json.loads(baton(*words).stdout)["setting"]["algorithm"] == "ssl:cut=1,smash_noise=0.1"
+
+
 def test_run_prints_json(tmp_path: Path) -> None:
     done = baton("run", *SMALL, "-d", "quadratic", "-M", "2", "--json", "--runs", tmp_path)
     found = json.loads(done.stdout)
@@ -90,6 +105,17 @@ def test_quiet_says_nothing(tmp_path: Path) -> None:
         (["show", "123"], "run: '123': no such run"),
         (["list", "modles"], "did you mean 'models'?"),
         (["run", "--runs", "a_file"], "runs: 'a_file' is a file"),
+        (["run", "-a", "ssl"], "algorithm: ssl needs cut, as in ssl:cut=1"),
+        (["run", "-a", "ssl:cut=1"], "algorithm: model 'logistic' cannot be cut: no layer has parameters both before"),
+        (["run", "-m", "mlp", "-a", "ssl:cut=8"], "algorithm: cut=8 is not a layer of 'mlp'; did you mean '3'?"),
+        (["run", "-m", "mlp", "-a", "splitfed:cut=1,head=2"], "algorithm: head=2 leaves the server without parameters"),
+        (["run", "--smash-noise", "0.1"], "algorithm: sequential has no parameter 'smash_noise'"),
+        (["run", "-a", "ssl:cut=1,smash_noise=1", "--smash-noise", "2"], "gives 'smash_noise' twice"),
+        (["list", "-m", "mlp"], "list: --model goes with 'models'"),
+        (["list", "models", "-d", "digits"], "list: --model goes with 'models', and --dataset with --model"),
+        (["list", "models", "-m", "mpl"], "did you mean 'mlp'?"),
+        (["leak", "123"], "run: '123': no such run"),
+        (["report", "quadratics", "--up", "0"], "report: rates of 5e+09, 1e+12, 0, 6.25e+06, 0.03"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

@@ -1,16 +1,21 @@
 """`baton report`, `baton watch` and `baton demo`: pages."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from baton.cli.common import Device, Method, Quiet, Runs, Scale, app
 from baton.cli.train import train
+from baton.errors import BadInput
 
 Studies = Annotated[
     list[str], typer.Argument(metavar="STUDY.toml...", help="Study files, or the names of shipped ones.")
 ]
+
+
+def _rate(unit: str, help: str) -> Any:
+    return typer.Option(metavar=unit, help=help)
 
 
 @app.command()
@@ -22,13 +27,22 @@ def report(
     runs: Runs = Path("runs"),
     scale: Scale = 1.0,
     method: Method = "",
+    client_flops: Annotated[float, _rate("FLOP/s", "Of a client, for the modelled seconds.")] = 5e9,
+    server_flops: Annotated[float, _rate("FLOP/s", "Of the server, for each client it works with.")] = 1e12,
+    up: Annotated[float, _rate("MBIT/S", "A client's link to the server, or to the next client.")] = 10.0,
+    down: Annotated[float, _rate("MBIT/S", "The way back.")] = 50.0,
+    latency: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="Of every message.")] = 0.03,
 ) -> None:
     """Figures, tables and a page of studies, from the store."""
     from baton import report as reports
     from baton import study as studies
+    from baton.ledger import Rates
     from baton.store import Store
 
-    print(reports.report([studies.read(name, scale, method) for name in study], Store(runs), out))
+    rates = Rates(client_flops, server_flops, up * 1e6 / 8, down * 1e6 / 8, latency)
+    if not all(0 < rate < float("inf") for rate in rates[:-1]) or not latency < float("inf"):
+        raise BadInput(f"report: rates of {', '.join(f'{r:g}' for r in rates)}; finite numbers above 0 are right")
+    print(reports.report([studies.read(name, scale, method) for name in study], Store(runs), out, rates))
 
 
 @app.command()

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from baton.errors import BadInput
-from baton.report import page, sheets, words
+from baton.ledger import Rates
+from baton.report import cost, page, sheets, words
 from baton.report.built import build, table_files
 from baton.store import Store, write
 from baton.study import Study
@@ -12,13 +13,13 @@ from baton.study import Study
 __all__ = ["report"]
 
 
-def report(studies: Sequence[Study], store: Store, out: Path) -> Path:
+def report(studies: Sequence[Study], store: Store, out: Path, rates: Rates = Rates()) -> Path:  # noqa: B008
     """Write a folder that shows these studies, and return its index.html.
 
     Next to the page lie its figures (.svg, .pdf, .png) and tables (.csv, .md, .tex). Nothing is written unless all can
-    be.
+    be. rates: of the time model.
     """
-    from baton.report import figures
+    from baton.report import cost_figure, figures
 
     if out.exists() and not out.is_dir():
         raise BadInput(f"out: {str(out)!r} is a file; a folder is right")
@@ -33,7 +34,12 @@ def report(studies: Sequence[Study], store: Store, out: Path) -> Path:
             drawn = figures.render(each.study, sheet)
             static[name] = page.picture(drawn)
             own |= {f"{name}.{suffix}": data for suffix, data in drawn.items()}
-        sections.append(page.section(each, store, list(own), static))
+        spent = cost.tables(each.study, each.panels, rates)
+        if spent:
+            drawn = cost_figure.render(each.study, each.panels, rates)
+            own |= spent | {f"{each.stem}-cost.{suffix}": data for suffix, data in drawn.items()}
+            static[f"{each.stem}-cost"] = page.picture(drawn)
+        sections.append(page.section(each, store, list(own), static, rates))
         written |= own
     written["index.html"] = page.render(sections, page.figures(built))
     out.mkdir(parents=True, exist_ok=True)

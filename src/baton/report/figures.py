@@ -93,7 +93,7 @@ def render(study: Study, sheet: Sheet, suffixes: Sequence[str] = tuple(METADATA)
         _legend(fig, look, sheet)
         fig.draw_without_rendering()
         fig.set_layout_engine("none")  # laid out once, not again for each format
-        return {suffix: _save(fig, suffix) for suffix in suffixes}
+        return {suffix: save(fig, suffix) for suffix in suffixes}
 
 
 def _panel(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study, sheet: Sheet, metric: str) -> None:
@@ -115,7 +115,8 @@ def _legend(fig: Figure, look: dict[Any, Look], sheet: Sheet) -> None:
         text.set_parse_math(False)
 
 
-def _save(fig: Figure, suffix: str) -> bytes:
+def save(fig: Figure, suffix: str) -> bytes:
+    """A drawn figure as a file."""
     data = io.BytesIO()
     fig.savefig(data, format=suffix, metadata=METADATA[suffix])
     return data.getvalue()

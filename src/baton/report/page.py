@@ -12,7 +12,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 import baton
-from baton.report import about, compare, interactive, layout, search, sheets, tables, thin, words
+from baton.ledger import Rates
+from baton.report import about, compare, cost, interactive, layout, search, sheets, tables, thin, words
 from baton.report.built import Built
 from baton.report.curves import lost
 from baton.setting import Setting
@@ -71,7 +72,11 @@ def _raised(power: str) -> str:
 
 
 def section(
-    built: Built, store: Store, names: Sequence[str], static: Mapping[str, str] | None = None
+    built: Built,
+    store: Store,
+    names: Sequence[str],
+    static: Mapping[str, str] | None = None,
+    rates: Rates = Rates(),  # noqa: B008
 ) -> dict[str, Any]:
     """All the page says about one study; names of its files, and its figures as pictures unless it is live."""
     study, found, panels = built.study, built.found, built.panels
@@ -92,9 +97,16 @@ def section(
         "form": layout.tables(study, panels),
         "paper": _beside(built) if built.beside else None,
         "search": _search(built, searched) if searched else None,
+        "cost": _cost(built, rates, (static or {}).get(f"{built.stem}-cost", "")),
         "files": {
             key: _files(names, built.stem + end)
-            for key, end in (("results", ""), ("layout", "-layout"), ("search", "-search"), ("paper", "-paper"))
+            for key, end in (
+                ("results", ""),
+                ("layout", "-layout"),
+                ("search", "-search"),
+                ("paper", "-paper"),
+                ("cost", "-cost"),
+            )
         },
         "wanted": len(found.wanted),
         "complete": sum(s.run_id in found.runs for s in found.wanted),
@@ -109,6 +121,14 @@ def section(
         "meaning": {field: info.description or "" for field, info in Setting.model_fields.items()},
         "journal": trained,
     }
+
+
+def _cost(built: Built, rates: Rates, source: str) -> dict[str, Any] | None:
+    found = cost.rows(built.study, built.panels, rates)
+    if not found:
+        return None
+    told = {"heads": cost.heads(built.study), "rows": cost.texts(built.study, found), "caption": cost.caption(rates)}
+    return {"name": f"{built.stem}-cost", "source": source, **told}
 
 
 def figures(built: Sequence[Built]) -> dict[str, Any]:
