@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from baton import models
 from baton.algorithms import ALGORITHMS
@@ -97,6 +98,14 @@ def test_flops_are_those_of_the_layers() -> None:
     assert client == 2 * 25 * 6 * 24 * 24
     assert server == 2 * (25 * 6 * 16 * 8 * 8 + 256 * 120 + 120 * 84 + 84 * 10)
     assert net.flops() == client + server == sum(sides(net, "0.5", "4").flops(net.sample))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "quadratic"])
+def test_flops_are_those_that_torch_counts(name: str) -> None:
+    net = registered(name)
+    with FlopCounterMode(display=False) as count, torch.no_grad():
+        net.module(net.sample)
+    assert net.flops() == count.get_total_flops() > 0
 
 
 # What cannot be cut

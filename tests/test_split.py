@@ -284,9 +284,10 @@ def test_the_smashed_data_get_keyed_noise() -> None:
         assert isinstance(p.legs, SplitLegs)
         p.legs.wire.listen = lambda _way, what, t: heard.append(t) if what == "smashed data" else None
         p.legs.train(x, p.lanes, one)
-    added = (heard[1] - heard[0]).flatten()  # 2 lanes x 2 samples x 256
+    size = heard[0].flatten(2).square().mean(2).sqrt().view(2, 2, 1, 1, 1)
+    added = ((heard[1] - heard[0]) / size).flatten()  # 2 lanes x 2 samples x 256
     assert torch.equal(heard[1], heard[2])
-    assert float(added.std()) == pytest.approx(0.5, rel=0.1)
+    assert float(added.std()) == pytest.approx(0.5, rel=0.1)  # of each sample's own size
     assert abs(float(added.mean())) < 0.1
     assert not torch.equal(heard[1][0] - heard[0][0], heard[1][1] - heard[0][1])  # lanes draw their own
 

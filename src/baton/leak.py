@@ -13,7 +13,7 @@ from baton import datasets, rng
 from baton.datasets import Dataset
 from baton.errors import BadInput
 from baton.lanes import Params
-from baton.legs.split import noise
+from baton.legs.split import noisy
 from baton.nn import Net
 from baton.nn.cut import Cut, cuts, sides
 
@@ -28,7 +28,10 @@ class Leak(NamedTuple):
 
 def distance_correlation(x: Tensor, y: Tensor) -> float:
     """Of n pairs: x [n, ...], y [n, ...] -> 0 to 1."""
-    a, b = _centred(x), _centred(y)
+    return _correlation(_centred(x), _centred(y))
+
+
+def _correlation(a: Tensor, b: Tensor) -> float:
     scale = (a.square().mean() * b.square().mean()).sqrt()
     return float(((a * b).mean().clamp(min=0) / scale).sqrt()) if scale > 0 else 0.0
 
@@ -36,7 +39,7 @@ def distance_correlation(x: Tensor, y: Tensor) -> float:
 def _centred(x: Tensor) -> Tensor:
     """Distances between samples, less the means of their rows and columns: [n, n]."""
     flat = x.reshape(len(x), -1).double()
-    d = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist")
+    d = torch.cdist(flat, flat).fill_diagonal_(0.0)  # by products, which leave a trace of rounding there
     return d - d.mean(0, keepdim=True) - d.mean(1, keepdim=True) + d.mean()
 
 
@@ -50,13 +53,13 @@ def leaks(net: Net, data: Dataset, x: Params, samples: int, smash_noise: float, 
     inputs = datasets.prepared(data, data.test_x[:samples], net.dtype).to(net.device)
     key = rng.bits(torch.tensor(seed, device=net.device), rng.LEAK)
     others = rng.choose(rng.bits(key, 1), len(inputs), len(inputs))
-    found = []
+    given, found = _centred(inputs), []
     for cut in known:
         front = sides(net, cut.name).front
         with torch.no_grad():
             smashed = front(front.of(x), key, inputs)
         if smash_noise:
-            smashed = smashed + smash_noise * noise(key, smashed)
-        right, wrong = (distance_correlation(inputs, s) for s in (smashed, smashed[others]))
-        found.append(Leak(cut, right, wrong))
+            smashed = noisy(key, smashed, smash_noise)
+        sent = _centred(smashed)
+        found.append(Leak(cut, _correlation(given, sent), _correlation(given, sent[others][:, others])))
     return found

@@ -36,7 +36,7 @@ class Tables(NamedTuple):
 
     rounds: list[int]  # at which anything was taken
     texts: list[str]  # the same, to print
-    taken: dict[str, tuple[list[int], NDArray[np.float64]]]  # metric -> rounds, values [L, rounds]
+    taken: dict[str, tuple[list[int], NDArray[np.float64]]]  # metric -> places of its rounds in these, values [L, ...]
 
 
 class Run(NamedTuple):
@@ -297,8 +297,10 @@ def _history(runs: Sequence[Run]) -> dict[str, list[tuple[int, NDArray[np.float6
 
 
 def _tables(at: Snapshot) -> Tables:
-    taken = {name: ([r for r, _ in rows], np.stack([v for _, v in rows], 1)) for name, rows in at.history.items()}
-    rounds = sorted({r for rounds, _ in taken.values() for r in rounds if r <= at.round})
+    kept = {name: [(r, v) for r, v in rows if r <= at.round] for name, rows in at.history.items()}
+    rounds = sorted({r for rows in kept.values() for r, _ in rows})
+    place = {r: i for i, r in enumerate(rounds)}
+    taken = {name: ([place[r] for r, _ in rows], np.stack([v for _, v in rows], 1)) for name, rows in kept.items()}
     return Tables(rounds, list(map(str, rounds)), taken)
 
 
@@ -314,11 +316,12 @@ def _metrics_csv(tables: Tables, lane: int, diverged: int) -> bytes:
     header = [*COLUMNS, *(name for name in (*EXACT, *BYTES) if name in tables.taken)]
     columns = [tables.texts]
     for name in header:
-        taken, values = tables.taken.get(name, ([], np.zeros((lane + 1, 0))))
+        places, values = tables.taken.get(name, ([], np.zeros((lane + 1, 0))))
         cells = _texts(values[lane])
-        if taken != tables.rounds:
-            found = dict(zip(taken, cells, strict=True))
-            cells = [found.get(r, "") for r in tables.rounds]
+        if len(places) < len(tables.rounds):
+            found, cells = cells, [""] * len(tables.rounds)
+            for place, cell in zip(places, found, strict=True):
+                cells[place] = cell
         columns.append(cells)
     if diverged >= 0:
         end = bisect_left(tables.rounds, diverged)

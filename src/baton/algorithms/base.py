@@ -32,7 +32,7 @@ class Split(NamedTuple):
     cut: str  # the layer behind which the server's side begins
     head: str = ""  # the layer behind which the client's begins again: labels stay there (U-shaped)
     clip: str = "joint"  # one norm over both sides, or one a side: per_side
-    noise: float = 0.0  # standard deviation of what the client adds to the smashed data
+    noise: float = 0.0  # what the client adds to the smashed data, as a share of their size
     passes: int = 0  # tau_m is at most so many passes over the client's samples; 0: tau_m = K
 
 

@@ -29,15 +29,15 @@ def legal(model: str, dataset: str | None) -> "tuple[tuple[int, ...], list[Cut]]
 
 
 def every() -> "dict[str, tuple[tuple[int, ...], list[Cut]]]":
-    """Of all registered models but the quadratic, which has no layers."""
+    """Of all registered models; the quadratic has no layers, nor images to take."""
     from baton.models import MODELS
 
-    return {name: legal(name, None) for name in MODELS if name != "quadratic"}
+    return {name: legal(name, None) if name != "quadratic" else ((), []) for name in MODELS}
 
 
 def lines(model: str, shape: tuple[int, ...], found: "list[Cut]") -> list[str]:
     """A model's cuts as a table."""
-    head = f"{model} on samples of {_by(shape)}"
+    head = f"{model} on samples of {_by(shape)}" if shape else model
     if not found:
         return [f"{head}: cannot be cut"]
     wide = max(len("cut"), *(len(cut.name) for cut in found))

@@ -40,7 +40,7 @@ def leak(
     net = net_of(setting, data, torch.device("cpu"))
     noise = smash_noise if smash_noise is not None else algorithm.split.noise if algorithm.split else 0.0
     if not 0 <= noise < float("inf"):
-        raise BadInput(f"smash-noise: {noise}; a standard deviation, 0 or more, is right")
+        raise BadInput(f"smash-noise: {noise}; a share of the smashed data, 0 or more, is right")
     state = {name: leaf.unsqueeze(0) for name, leaf in store.params(run_id).items()}
     models = {"untrained": net.init([setting.seed]), "trained": algorithm.model(state)}
     found = {

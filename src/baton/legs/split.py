@@ -15,7 +15,7 @@ from baton import rng
 from baton.algorithms import Split
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset, prepared
-from baton.lanes import Lanes, Params, norm
+from baton.lanes import Lanes, Params, norm, per_lane
 from baton.legs.base import Legs, repeated
 from baton.legs.plain import sgd
 from baton.nn import Net, forwards, gradients
@@ -67,17 +67,22 @@ class Client:
     def _sent(self, params: Params, key: Tensor, x: Tensor) -> Tensor:
         """One lane's smashed data as the server gets it: with noise, where that is asked for."""
         smashed = self._smash(params, key, x)
-        return smashed + self.noise * noise(key, smashed) if self.noise else smashed
+        return noisy(key, smashed, self.noise) if self.noise else smashed
 
     def _along(self, params: Params, key: Tensor, x: Tensor, slope: Tensor) -> Tensor:
         """Its gradient is the backward pass: the smashed data's own slope along the one that came down."""
         return (self._smash(params, key, x) * slope).sum()
 
 
-def noise(key: Tensor, like: Tensor) -> Tensor:
-    """N(0, 1) for each number of one lane's smashed data, keyed by the step."""
-    place = torch.arange(like.numel(), device=like.device).view(like.shape)
-    return rng.normal(rng.bits(key, rng.SMASH, place), like.dtype)
+def noisy(key: Tensor, smashed: Tensor, share: float) -> Tensor:
+    """One lane's smashed data [b, ...] with Gaussian noise, keyed by the step.
+
+    share: its deviation, as a share of the root mean square of each sample's own numbers; training would soon make the
+    smashed data large beside noise of a fixed size.
+    """
+    place = torch.arange(smashed.numel(), device=smashed.device).view(smashed.shape)
+    size = smashed.flatten(1).square().mean(1).sqrt()  # [b]
+    return smashed + share * per_lane(size, smashed) * rng.normal(rng.bits(key, rng.SMASH, place), smashed.dtype)
 
 
 class Last:

@@ -1,26 +1,32 @@
-"""Floating-point operations of a forward pass: products only, as torch counts them."""
+"""Floating-point operations of a forward pass: matrix products and convolutions, two for every multiplication."""
 
+from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+PRODUCTS = {functional.linear, torch.matmul, torch.mm, torch.bmm, Tensor.matmul, Tensor.mm, Tensor.bmm}
+PRODUCTS |= {Tensor.__matmul__}  # x @ y
+CONVOLUTIONS = {torch.conv1d, torch.conv2d, torch.conv3d}
+TRANSPOSED = {torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d}
 
 
-class _Count(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Adds up what the operations inside it cost; torch's own counter would hook into the modules of all threads."""
+class _Count(TorchFunctionMode):  # torch's own counter would load its compiler, which takes a second
+    """Adds up what the calls inside it cost."""
 
-    def __init__(self) -> None:
-        from torch.utils.flop_counter import flop_registry
+    total = 0
 
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.known, self.total = flop_registry, 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Every operation passes here."""
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Every call passes here."""
         made = func(*args, **(kwargs or {}))
-        if func._overloadpacket in self.known:
-            self.total += self.known[func._overloadpacket](*args, **(kwargs or {}), out_val=made)
+        if func in PRODUCTS:
+            self.total += 2 * made.numel() * args[0].shape[-1]
+        elif func in CONVOLUTIONS | TRANSPOSED:
+            places = (args[0] if func in TRANSPOSED else made).shape
+            self.total += 2 * places[0] * prod(places[2:]) * args[1].numel()
         return made
 
 
