@@ -15,7 +15,7 @@ from baton import rng
 from baton.algorithms import Split
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset, prepared
-from baton.lanes import Lanes, Params, norm, per_lane
+from baton.lanes import Lanes, Params, norm
 from baton.legs.base import Legs, repeated
 from baton.legs.plain import sgd
 from baton.nn import Net, forwards, gradients
@@ -81,8 +81,9 @@ def noisy(key: Tensor, smashed: Tensor, share: float) -> Tensor:
     smashed data large beside noise of a fixed size.
     """
     place = torch.arange(smashed.numel(), device=smashed.device).view(smashed.shape)
-    size = smashed.flatten(1).square().mean(1).sqrt()  # [b]
-    return smashed + share * per_lane(size, smashed) * rng.normal(rng.bits(key, rng.SMASH, place), smashed.dtype)
+    size = smashed.reshape(len(smashed), -1).square().mean(1).sqrt()  # [b]
+    size = size.view(-1, *[1] * (smashed.dim() - 1))
+    return smashed + share * size * rng.normal(rng.bits(key, rng.SMASH, place), smashed.dtype)
 
 
 class Last:
