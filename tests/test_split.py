@@ -16,7 +16,7 @@ from baton.clients import batches
 from baton.engine import Program
 from baton.lanes import Params
 from baton.legs.plain import Plain
-from baton.legs.split import Last, Middle, SplitLegs, Wire
+from baton.legs.split import Last, Middle, SplitLegs, Wire, noisy
 from baton.nn.cut import cuts, sides
 from baton.rounds import Simulation
 from baton.setting import Setting
@@ -290,6 +290,29 @@ def test_the_smashed_data_get_keyed_noise() -> None:
     assert float(added.std()) == pytest.approx(0.5, rel=0.1)  # of each sample's own size
     assert abs(float(added.mean())) < 0.1
     assert not torch.equal(heard[1][0] - heard[0][0], heard[1][1] - heard[0][1])  # lanes draw their own
+
+
+@pytest.mark.parametrize("spec", ["ssl:cut=3,smash_noise=0.7", "ssl:cut=1,head=4,smash_noise=0.7"])
+def test_with_noise_the_gradient_is_that_of_the_noisy_model(spec: str) -> None:
+    """Against autograd through both sides at once; a sample whose smashed data are all zero has one too."""
+    program = cut_as(whole("mlp"), spec)
+    legs = program.legs
+    assert isinstance(legs, SplitLegs)
+    x, leg = program.net.init(program.seeds), program.draw(0, program.order(0))[0]
+    x["1.bias"][1] = -100.0  # this lane's hidden units are dead
+    at, key, weight = leg.places[:, 0], leg.key[:, 0], leg.weight[:, 0]
+    samples, y = program.clients.x[at], program.clients.y[at]
+    own, its = legs._slopes(*legs.sides.split(x), key, samples, y, weight)
+    for lane in range(2):
+        mine = {n: leaf[lane].clone().requires_grad_() for n, leaf in x.items()}
+        sent = noisy(key[lane], legs.sides.front(legs.sides.front.of(mine), key[lane], samples[lane]), 0.7)
+        output = legs.sides.back(legs.sides.back.of(mine), key[lane], sent)
+        loss = (nn.functional.cross_entropy(output, y[lane], reduction="none") * weight[lane]).sum() / weight[
+            lane
+        ].sum()
+        for name, slope in zip(mine, torch.autograd.grad(loss, list(mine.values())), strict=True):
+            assert bool(slope.isfinite().all())
+            torch.testing.assert_close((own | its)[name][lane], slope, rtol=1e-10, atol=1e-12)
 
 
 def test_split_legs_are_never_trained_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,8 @@ from baton.nn.cut import Side, Sides
 
 INPUT = "<input>"  # what came over the wire, among a side's parameters: what the loss's slope is wanted at too
 
+TINY = 1e-12  # a root has no slope at 0, where a sample's smashed data may all be
+
 
 class Wire:
     """All that crosses between clients and server, as it is: tensors [L, ...]."""
@@ -59,29 +61,26 @@ class Client:
         self.backward = gradients(self._along, net, threads)  # (params, key, x, slope [L, b, ...]) -> gradient
         self.head = Last(net, data, sides.head, threads) if sides.head else None
 
-    def _smash(self, params: Params, key: Tensor, x: Tensor) -> Tensor:
-        if self.data.augment is not None:
-            x = self.data.augment(x, rng.bits(key, rng.AUGMENT))
-        return self.front(params, key, prepared(self.data, x, self.dtype))
-
     def _sent(self, params: Params, key: Tensor, x: Tensor) -> Tensor:
         """One lane's smashed data as the server gets it: with noise, where that is asked for."""
-        smashed = self._smash(params, key, x)
+        if self.data.augment is not None:
+            x = self.data.augment(x, rng.bits(key, rng.AUGMENT))
+        smashed = self.front(params, key, prepared(self.data, x, self.dtype))
         return noisy(key, smashed, self.noise) if self.noise else smashed
 
     def _along(self, params: Params, key: Tensor, x: Tensor, slope: Tensor) -> Tensor:
-        """Its gradient is the backward pass: the smashed data's own slope along the one that came down."""
-        return (self._smash(params, key, x) * slope).sum()
+        """Its gradient is the backward pass: what was sent has its own slope, along the one that came down."""
+        return (self._sent(params, key, x) * slope).sum()
 
 
 def noisy(key: Tensor, smashed: Tensor, share: float) -> Tensor:
     """One lane's smashed data [b, ...] with Gaussian noise, keyed by the step.
 
-    share: its deviation, as a share of the root mean square of each sample's own numbers; training would soon make the
-    smashed data large beside noise of a fixed size.
+    share: its deviation, as a share of the root mean square of each sample's own numbers. Smashed data that grow get
+    more noise, and the backward pass knows it; noise of a fixed size is soon outgrown.
     """
     place = torch.arange(smashed.numel(), device=smashed.device).view(smashed.shape)
-    size = smashed.reshape(len(smashed), -1).square().mean(1).sqrt()  # [b]
+    size = (smashed.reshape(len(smashed), -1).square().mean(1) + TINY).sqrt()  # [b]
     size = size.view(-1, *[1] * (smashed.dim() - 1))
     return smashed + share * size * rng.normal(rng.bits(key, rng.SMASH, place), smashed.dtype)
 
