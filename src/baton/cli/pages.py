@@ -22,13 +22,16 @@ def report(
     runs: Runs = Path("runs"),
     scale: Scale = 1.0,
     method: Method = "",
+    overlay: Annotated[
+        bool, typer.Option("--overlay", help="With what the theorems promise; for studies of quadratics.")
+    ] = False,
 ) -> None:
     """Figures, tables and a page of studies, from the store."""
     from baton import report as reports
     from baton import study as studies
     from baton.store import Store
 
-    print(reports.report([studies.read(name, scale, method) for name in study], Store(runs), out))
+    print(reports.report([studies.read(name, scale, method) for name in study], Store(runs), out, overlay))
 
 
 @app.command()

@@ -12,13 +12,13 @@ from baton.study import Study
 __all__ = ["report"]
 
 
-def report(studies: Sequence[Study], store: Store, out: Path) -> Path:
-    """Write a folder that shows these studies, and return its index.html.
+def report(studies: Sequence[Study], store: Store, out: Path, bounds: bool = False) -> Path:
+    """Write a folder that shows these studies, and return its index.html; bounds: with those of the theorems.
 
     Next to the page lie its figures (.svg, .pdf, .png) and tables (.csv, .md, .tex). Nothing is written unless all can
     be.
     """
-    from baton.report import figures
+    from baton.report import figures, overlaid
 
     if out.exists() and not out.is_dir():
         raise BadInput(f"out: {str(out)!r} is a file; a folder is right")
@@ -33,7 +33,12 @@ def report(studies: Sequence[Study], store: Store, out: Path) -> Path:
             drawn = figures.render(each.study, sheet)
             static[name] = page.picture(drawn)
             own |= {f"{name}.{suffix}": data for suffix, data in drawn.items()}
-        sections.append(page.section(each, store, list(own), static))
+        section = page.section(each, store, list(own), static)
+        if bounds:
+            proved = overlaid.files(each.study, each.stem, store)
+            section["bounds"] = page.still(proved, f"{each.stem}-bounds", "Measured against proved", overlaid.NOTE)
+            own |= proved
+        sections.append(section)
         written |= own
     written["index.html"] = page.render(sections, page.figures(built))
     out.mkdir(parents=True, exist_ok=True)
