@@ -1,6 +1,7 @@
 """Client drift against plain loops that keep every x_mk, against closed forms, and against the paper's lemmas."""
 
 import json
+import subprocess
 import sys
 from itertools import permutations
 from pathlib import Path
@@ -204,3 +205,45 @@ def test_the_command_stores_nothing(
     assert list(tmp_path.iterdir()) == []
     assert run(monkeypatch, *words, "--at", "0,x") == 2
     assert capsys.readouterr().err == "baton: at: '0,x'; rounds such as 0,1,10 are right\n"
+
+
+def test_a_run_may_have_its_drift_measured_and_stays_the_same(tmp_path: Path) -> None:
+    words = [
+        *[
+            "run",
+            "-M",
+            "4",
+            "-S",
+            "2",
+            "-K",
+            "2",
+            "-R",
+            "6",
+            "--eval-every",
+            "3",
+            "--json",
+            "--lr",
+            "0.05",
+            "--dtype",
+            "float64",
+            "--runs",
+        ]
+    ]
+    plain, more = (
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-m", "baton", *words, str(tmp_path / name), *extra],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
+        for name, extra in (("a", []), ("b", ["--measure", "drift"]))
+    )
+    drifts = more.pop("drift")
+    assert plain == more
+    assert [row["round"] for row in drifts] == [0, 1, 2, 5]
+    assert all(row["total"] > 0 for row in drifts)
+    wrong = subprocess.run([sys.executable, "-m", "baton", "run", "--measure", "drif"], capture_output=True, text=True)
+    assert wrong.returncode == 2
+    assert wrong.stderr == "baton: measure: 'drif'; 'drift' is right\n"

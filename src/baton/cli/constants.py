@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from baton.theory import Drift as Lemma
 
 PROBLEM = ("dataset", "partition", "model", "clients", "batch_size", "sampling", "weight_decay")
+DRAWS = 64  # of a round, to estimate its drift
 OBJECTIVE = "F = mean of F_m over clients; F_m = mean loss of client m's samples + (weight_decay / 2) |x|^2"
 
 
@@ -152,7 +153,7 @@ def drift(
     at: Annotated[
         str, typer.Option("--at", metavar="ROUNDS", help="Rounds to look at, e.g. 0,1,10 [0,1,2,5,10,20,... to R].")
     ] = "",
-    draws: Annotated[int, typer.Option("--draws", metavar="N", help="Rounds drawn from each point.")] = 64,
+    draws: Annotated[int, typer.Option("--draws", metavar="N", help="Rounds drawn from each point.")] = DRAWS,
     bound: Annotated[bool, typer.Option("--bound", help="Set the paper's lemmas beside it.")] = False,
     data_dir: DataDir = None,
     device: Device = "auto",
@@ -166,22 +167,30 @@ def drift(
     """
     words = dict(locals())
     use_data_dir(data_dir)
+    setting = flags.setting(words)
+    found, lemmas = drift_of(setting, at, draws, bound, device, memory, quiet or as_json)
+    if as_json:
+        print_json({"setting": setting.model_dump(), "draws": draws, "rounds": _drifts(found, lemmas)})
+    elif not quiet:
+        print_drift(setting, found, lemmas, draws)
+
+
+def drift_of(
+    setting: "Setting", at: str, draws: int, bound: bool, device: str, memory: str | None, quiet: bool
+) -> "tuple[list[Drift], list[Lemma]]":
+    """The drift of these rounds, and what the lemmas say of them if that is wanted."""
     from baton import drift as drifts
     from baton import memory as mem
     from baton.arithmetic import arithmetic, device_of
     from baton.progress import telling
 
-    setting, on = flags.setting(words), device_of(device)
-    wanted = _rounds(at, setting.rounds)
-    with arithmetic("fp32"), telling(quiet or as_json) as tell:
+    wanted, on = _rounds(at, setting.rounds), device_of(device)
+    with arithmetic("fp32"), telling(quiet) as tell:
         found = drifts.measure(setting, wanted, on, draws, mem.parse(memory) if memory else None, tell)
         lemmas = drifts.bounds(setting, found, on, tell) if bound else []
     if len(found) < len(set(wanted)) and not quiet:
         typer.echo(f"baton: the run diverges before round {sorted(set(wanted))[len(found)]}", err=True)
-    if as_json:
-        print_json({"setting": setting.model_dump(), "draws": draws, "rounds": _drifts([d for d, _ in found], lemmas)})
-    elif not quiet:
-        _print_drift(setting, [d for d, _ in found], lemmas, draws)
+    return [drift for drift, _ in found], lemmas
 
 
 def _rounds(text: str, rounds: int) -> list[int]:
@@ -200,7 +209,8 @@ def _drifts(found: "list[Drift]", lemmas: "list[Lemma]") -> list[dict[str, Any]]
     return rows
 
 
-def _print_drift(setting: "Setting", found: "list[Drift]", lemmas: "list[Lemma]", draws: int) -> None:
+def print_drift(setting: "Setting", found: "list[Drift]", lemmas: "list[Lemma]", draws: int) -> None:
+    """A line a round."""
     s = setting
     print(f"{s.algorithm}, {s.dataset}, {s.partition}, {s.model}: S = {s.participants} of M = {s.clients}, ", end="")
     print(f"K = {s.local_steps}, lr = {s.lr:g}; {draws} draws a round")
