@@ -208,27 +208,8 @@ def test_the_command_stores_nothing(
 
 
 def test_a_run_may_have_its_drift_measured_and_stays_the_same(tmp_path: Path) -> None:
-    words = [
-        *[
-            "run",
-            "-M",
-            "4",
-            "-S",
-            "2",
-            "-K",
-            "2",
-            "-R",
-            "6",
-            "--eval-every",
-            "3",
-            "--json",
-            "--lr",
-            "0.05",
-            "--dtype",
-            "float64",
-            "--runs",
-        ]
-    ]
+    words = ["run", "-M", "4", "-S", "2", "-K", "2", "-R", "6", "--eval-every", "3", "--json"]
+    words += ["--lr", "0.05", "--dtype", "float64", "--runs"]
     plain, more = (
         json.loads(
             subprocess.run(
