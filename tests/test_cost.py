@@ -75,7 +75,7 @@ def test_files_and_page(store: Store, tmp_path: Path) -> None:
     shown = make()
     for s in shown.settings:
         put(store, s)
-    page = report([shown], store, tmp_path / "page", RATES)
+    page = report([shown], store, tmp_path / "page", rates=RATES)
     for suffix in ("csv", "md", "svg", "pdf", "png"):
         assert (page.parent / f"small-cost.{suffix}").stat().st_size > 200
     rows = list(csv.DictReader(io.StringIO((page.parent / "small-cost.csv").read_text())))
@@ -83,7 +83,7 @@ def test_files_and_page(store: Store, tmp_path: Path) -> None:
     text = page.read_text()
     assert "What it costs" in text
     assert "8 Mbit/s up, 80 Mbit/s down, 100 ms a message" in text
-    again = report([shown], store, tmp_path / "again", RATES)
+    again = report([shown], store, tmp_path / "again", rates=RATES)
     assert (again.parent / "small-cost.svg").read_bytes() == (page.parent / "small-cost.svg").read_bytes()
 
 

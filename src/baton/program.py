@@ -11,7 +11,7 @@ from baton.algorithms import Algorithm
 from baton.clients import Batches
 from baton.datasets import Dataset
 from baton.evaluate import Evaluator
-from baton.lanes import Lanes
+from baton.lanes import Lanes, Params
 from baton.names import bind
 from baton.nn import Net
 from baton.nn.cut import Sides, sides
@@ -76,6 +76,10 @@ class Program:
         seed = self.lanes.seed.repeat_interleave(count)
         order: Tensor = self._schedule(seed, number, s.clients, s.participants, **self._schedule_options)
         return order.view(-1, count, s.participants)
+
+    def apart(self, x: Params) -> tuple[Params, Params]:
+        """A model as (the clients' side, the server's): all is the clients' where it is not cut."""
+        return self.sides.split(x) if self.sides else (x, {})
 
     @cached_property
     def prices(self) -> ledger.Prices:

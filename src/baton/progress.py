@@ -2,7 +2,8 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 
 from rich.console import Console
@@ -71,3 +72,31 @@ def _lines(where: Iterator[Where]) -> None:
         if time.monotonic() - shown >= EVERY:
             print(line, file=sys.stderr, flush=True)
             shown = time.monotonic()
+
+
+@contextmanager
+def telling(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """What measuring is told to say: (what, steps done, of so many; 0: nobody knows). A bar, lines, or nothing."""
+    if quiet:
+        yield lambda what, done, steps: None  # noqa: ARG005
+    elif sys.stderr.isatty():
+        columns = (BarColumn(bar_width=40), TextColumn("{task.description}"))
+        with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4) as bar:
+            task = bar.add_task("starting", total=None)
+            yield lambda what, done, steps: bar.update(
+                task, description=_told(what, done, steps), completed=done, total=steps or None
+            )
+    else:
+        shown = time.monotonic()
+
+        def line(what: str, done: int, steps: int) -> None:
+            nonlocal shown
+            if time.monotonic() - shown >= EVERY:
+                print(_told(what, done, steps), file=sys.stderr, flush=True)
+                shown = time.monotonic()
+
+        yield line
+
+
+def _told(what: str, done: int, steps: int) -> str:
+    return f"{what}  {done}/{steps}" if steps else f"{what}  {done}"

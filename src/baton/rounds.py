@@ -53,8 +53,8 @@ class Simulation:
         return clients.spans(self.program.clients, self.program.lanes, order)[1]
 
     def sides(self, x: Params) -> tuple[Params, Params]:
-        """(the clients' side, the server's): all is the clients' where the model is not cut."""
-        return self.program.sides.split(x) if self.program.sides else (x, {})
+        """(the clients' side, the server's)."""
+        return self.program.apart(x)
 
 
 def _column(client: Tensor, order: Tensor | None) -> int | None:

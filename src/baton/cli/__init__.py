@@ -3,11 +3,25 @@
 import os
 import sys
 
-from baton.cli import data, export, leak, look, pages, partition, train, tune
+from baton.cli import advise, bounds, constants, data, export, leak, look, pages, partition, train, tune
 from baton.cli.common import app
 from baton.errors import BadInput
 
-__all__ = ["app", "data", "export", "leak", "look", "main", "pages", "partition", "train", "tune"]
+__all__ = [
+    "advise",
+    "app",
+    "bounds",
+    "constants",
+    "data",
+    "export",
+    "leak",
+    "look",
+    "main",
+    "pages",
+    "partition",
+    "train",
+    "tune",
+]
 
 
 def main() -> None:

@@ -1,11 +1,12 @@
-"""`baton bounds`: the theorems as numbers, and Table 1."""
+"""`baton bounds`: the theorems as numbers, beside a study's runs, and Table 1."""
 
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baton.cli.common import Json, app, print_json
+from baton.cli.common import DataDir, Json, Quiet, Runs, Scale, app, print_json, use_data_dir
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ def _constant(*names: str, help: str, metavar: str = "X", show: bool = True) -> 
 
 @app.command()
 def bounds(
+    context: typer.Context,
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY.toml", help="Its runs beside their bounds; left out: constants by flags.")
+    ] = "",
     algorithm: Annotated[
         str | None,
         _constant(
@@ -62,14 +67,38 @@ def bounds(
     ] = None,
     latex: Annotated[bool, typer.Option("--latex", help="With --table: LaTeX.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="With --table: Markdown.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="A figure over rounds: .png, .svg or .pdf.", show_default=False),
+    ] = None,
+    group: Annotated[str, typer.Option("--group", metavar="NAME", help="With a study: one group of it [all].")] = "",
+    runs: Runs = Path("runs"),
+    scale: Scale = 1.0,
+    data_dir: DataDir = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """What the theorems promise after R rounds, term by term; or Table 1. The paper's letters are the flags."""
+    """What the theorems promise after R rounds, term by term; beside a study's runs; or Table 1.
+
+    The paper's letters are the flags.
+    """
+    use_data_dir(data_dir)
+    if study:
+        from baton.cli import overlay
+
+        own = {"study", "out", "group", "runs", "scale", "data_dir", "quiet", "as_json"}
+        overlay.alone(context, own, f"study: {study} has constants of its own, so it goes without")
+        overlay.show(study, group, scale, runs, out, quiet, as_json)
+        return
+    if group or scale != 1:
+        raise BadInput("study: --group and --scale go with one: baton bounds STUDY --group NAME is right")
     given: dict[str, Any] = {"L": L, "mu": mu, "sigma": sigma, "zeta": zeta, "beta": beta, "D": D, "A": A}
     given |= {"M": clients, "S": participants, "K": local_steps, "R": rounds}
     star = {"zeta_star": zeta_star, "sigma_star": sigma_star}
     forms = {"--latex": latex, "--markdown": markdown, "--json": as_json}
     if table:
+        if out is not None:
+            raise BadInput(f"out: {str(out)!r}; Table 1 has no figure, leave it out")
         if eta_tilde is not None:
             raise BadInput(f"eta_tilde: {eta_tilde:g}; Table 1's rates are tuned, leave it out")
         if sum(forms.values()) > 1:
@@ -82,6 +111,12 @@ def bounds(
     for name, value in star.items():
         if value is not None:
             raise BadInput(f"{name}: {value:g}; only with --table: a single bound takes it as zeta or sigma")
+    if out is not None:
+        from baton.cli import overlay
+
+        overlay.draw(algorithm or "sequential", case or "strongly_convex", given, eta_tilde, strict, out)
+    if quiet:
+        return
     _one(algorithm or "sequential", case or "strongly_convex", given, eta_tilde, strict, as_json)
 
 

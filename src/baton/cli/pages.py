@@ -27,6 +27,9 @@ def report(
     runs: Runs = Path("runs"),
     scale: Scale = 1.0,
     method: Method = "",
+    overlay: Annotated[
+        bool, typer.Option("--overlay", help="With what the theorems promise; for studies of quadratics.")
+    ] = False,
     client_flops: Annotated[float, _rate("FLOP/s", "Of a client, for the modelled seconds.")] = 5e9,
     server_flops: Annotated[float, _rate("FLOP/s", "Of the server, for each client it works with.")] = 1e12,
     up: Annotated[float, _rate("MBIT/S", "A client's link to the server, or to the next client.")] = 10.0,
@@ -42,7 +45,7 @@ def report(
     rates = Rates(client_flops, server_flops, up * 1e6 / 8, down * 1e6 / 8, latency)
     if not all(0 < rate < float("inf") for rate in rates[:-1]) or not latency < float("inf"):
         raise BadInput(f"report: rates of {', '.join(f'{r:g}' for r in rates)}; finite numbers above 0 are right")
-    print(reports.report([studies.read(name, scale, method) for name in study], Store(runs), out, rates))
+    print(reports.report([studies.read(name, scale, method) for name in study], Store(runs), out, overlay, rates))
 
 
 @app.command()

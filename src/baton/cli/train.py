@@ -25,7 +25,9 @@ from baton.cli.common import (
     shown_by,
     use_data_dir,
 )
+from baton.cli.constants import DRAWS, drift_of, print_drift
 from baton.cli.look import as_dict, show
+from baton.errors import BadInput
 
 if TYPE_CHECKING:
     from baton.setting import Setting
@@ -58,6 +60,9 @@ def run(
     memory: Memory = None,
     precision: Precision = "auto",
     checkpoint_seconds: Checkpoint = 20.0,
+    measure: Annotated[
+        str, typer.Option("--measure", metavar="drift", help="Client drift of some rounds too; see 'baton drift'.")
+    ] = "",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -66,12 +71,18 @@ def run(
     use_data_dir(data_dir)
     from baton.store import Store
 
+    if measure not in ("", "drift"):
+        raise BadInput(f"measure: {measure!r}; 'drift' is right")
     setting, store = flags.setting(words), Store(runs)
     train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision)
+    drifts = drift_of(setting, "", DRAWS, False, device, memory, quiet or as_json)[0] if measure else []
     if as_json:
-        print_json(as_dict(store, setting.run_id))
+        more = {"drift": [drift._asdict() for drift in drifts]} if measure else {}
+        print_json(as_dict(store, setting.run_id) | more)
     elif not quiet:
         show(setting.run_id, runs)
+        if measure:
+            print_drift(setting, drifts, [], DRAWS)
 
 
 @app.command()

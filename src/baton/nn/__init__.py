@@ -2,6 +2,6 @@
 
 from baton.nn.dropout import KeyedDropout
 from baton.nn.net import Net
-from baton.nn.over_lanes import forwards, gradients, looped, mapped
+from baton.nn.over_lanes import forwards, gradients, looped, mapped, traced
 
-__all__ = ["KeyedDropout", "Net", "forwards", "gradients", "looped", "mapped"]
+__all__ = ["KeyedDropout", "Net", "forwards", "gradients", "looped", "mapped", "traced"]

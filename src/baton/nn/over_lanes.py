@@ -29,7 +29,7 @@ def looped(net: Net) -> bool:
 def gradients(loss: Callable[..., Tensor], net: Net, threads: int) -> Callable[..., Params]:
     """loss(params, *inputs) of one lane -> its gradient with respect to params, for all lanes."""
     if not looped(net):
-        return _traced(vmap(grad(loss)))
+        return traced(vmap(grad(loss)))
 
     def one(params: Params, *inputs: Tensor) -> tuple[Tensor, ...]:
         mine = {name: leaf.detach().requires_grad_() for name, leaf in params.items()}
@@ -48,7 +48,7 @@ def gradients(loss: Callable[..., Tensor], net: Net, threads: int) -> Callable[.
 def forwards(function: Callable[..., Tensor], net: Net, threads: int) -> Callable[..., Tensor]:
     """function(params, *inputs) of one lane, for all lanes."""
     if not looped(net):
-        return _traced(vmap(function))
+        return traced(vmap(function))
     each = _each(torch.no_grad()(function), threads)
 
     def one_after_another(params: Params, *inputs: Tensor) -> Tensor:
@@ -67,11 +67,11 @@ def _each(function: Callable[..., T], threads: int) -> Callable[[list[tuple[Any,
     return lambda given: list(pool.map(lambda one: function(*one), given))
 
 
-def _traced(function: Callable[..., T]) -> Callable[..., T]:
+def traced(function: Callable[..., T]) -> Callable[..., T]:
     """The same operations, recorded once for each shape of the inputs: several times less overhead a call than vmap."""
     recorded: dict[tuple[torch.Size, ...], Callable[..., T]] = {}
 
-    def replay(params: Params, *inputs: Tensor) -> T:
+    def replay(params: Params | Tensor, *inputs: Tensor) -> T:
         shapes = tuple(x.shape for x in inputs)
         if shapes not in recorded:
             with _RECORDING:

@@ -13,13 +13,19 @@ from baton.study import Study
 __all__ = ["report"]
 
 
-def report(studies: Sequence[Study], store: Store, out: Path, rates: Rates = Rates()) -> Path:  # noqa: B008
-    """Write a folder that shows these studies, and return its index.html.
+def report(
+    studies: Sequence[Study],
+    store: Store,
+    out: Path,
+    bounds: bool = False,
+    rates: Rates = Rates(),  # noqa: B008
+) -> Path:
+    """Write a folder that shows these studies, and return its index.html; bounds: with those of the theorems.
 
     Next to the page lie its figures (.svg, .pdf, .png) and tables (.csv, .md, .tex). Nothing is written unless all can
     be. rates: of the time model.
     """
-    from baton.report import cost_figure, figures
+    from baton.report import cost_figure, figures, overlaid
 
     if out.exists() and not out.is_dir():
         raise BadInput(f"out: {str(out)!r} is a file; a folder is right")
@@ -39,7 +45,12 @@ def report(studies: Sequence[Study], store: Store, out: Path, rates: Rates = Rat
             drawn = cost_figure.render(each.study, each.panels, rates)
             own |= spent | {f"{each.stem}-cost.{suffix}": data for suffix, data in drawn.items()}
             static[f"{each.stem}-cost"] = page.picture(drawn)
-        sections.append(page.section(each, store, list(own), static, rates))
+        section = page.section(each, store, list(own), static, rates)
+        if bounds:
+            proved = overlaid.files(each.study, each.stem, store)
+            section["bounds"] = page.still(proved, f"{each.stem}-bounds", "Measured against proved", overlaid.NOTE)
+            own |= proved
+        sections.append(section)
         written |= own
     written["index.html"] = page.render(sections, page.figures(built))
     out.mkdir(parents=True, exist_ok=True)

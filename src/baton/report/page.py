@@ -91,6 +91,7 @@ def section(
         "facts": about.facts(study, found, trained),
         "lines": list(sheets.looks(study).values()),
         "figures": [_figure(built, sheet, names, static or {}) for sheet in built.sheets],
+        "bounds": None,
         "field": study.report["figures"],
         "table": _table(built),
         "caption": tables.caption(study),
@@ -147,6 +148,12 @@ def _figure(built: Built, sheet: sheets.Sheet, names: Sequence[str], static: Map
     if sheet.kind == "curves" and any(not c.done for p in sheet.panels for c in p.curves.values() if c.drawn):
         note += " Dotted: unfinished."
     return {"name": name, "title": title, "note": note, "source": static.get(name, ""), "files": _files(names, name)}
+
+
+def still(drawn: Mapping[str, bytes], name: str, title: str, note: str) -> dict[str, Any]:
+    """A figure that is a picture only."""
+    source = picture({PurePath(file).suffix[1:]: data for file, data in drawn.items()})
+    return {"name": name, "title": title, "note": note, "source": source, "files": _files(list(drawn), name)}
 
 
 def picture(drawn: Mapping[str, bytes]) -> str:

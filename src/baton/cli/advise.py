@@ -1,0 +1,175 @@
+"""`baton advise`: sequential or parallel, and at which learning rate, from a short probe of both."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from baton.cli import flags
+from baton.cli.common import (
+    DataDir,
+    Device,
+    Json,
+    Memory,
+    Precision,
+    Quiet,
+    Runs,
+    app,
+    print_json,
+    use_data_dir,
+)
+from baton.cli.train import train
+from baton.errors import BadInput
+
+if TYPE_CHECKING:
+    from baton.advise import Bounds, Hits, Measure, Verdict
+    from baton.setting import Setting
+
+ADVISED = ("algorithm", "lr", "clip")
+
+
+@app.command()
+def advise(
+    dataset: flags.Dataset = None,
+    partition: flags.Partition = None,
+    model: flags.Model = None,
+    algorithm: flags.Algorithm = None,
+    schedule: flags.Schedule = None,
+    clients: flags.Clients = None,
+    participants: flags.Participants = None,
+    local_steps: flags.LocalSteps = None,
+    rounds: flags.Rounds = None,
+    batch_size: flags.BatchSize = None,
+    sampling: flags.Sampling = None,
+    lr: flags.Lr = None,
+    clip: flags.Clip = None,
+    weight_decay: flags.WeightDecay = None,
+    seed: flags.Seed = None,
+    eval_every: flags.EvalEvery = None,
+    dtype: flags.Dtype = None,
+    probe: Annotated[float, typer.Option("--probe", metavar="X", help="Part of the rounds that are tried.")] = 0.1,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Seeds of the probe, from --seed on.")] = 3,
+    bounds: Annotated[bool, typer.Option("--bounds/--no-bounds", help="Set the paper's bounds beside it.")] = True,
+    check: Annotated[
+        str | None,
+        typer.Option("--check", metavar="STUDY.toml", help="How often the probe was right in a study's stored runs."),
+    ] = None,
+    data_dir: DataDir = None,
+    runs: Runs = Path("runs"),
+    device: Device = "auto",
+    memory: Memory = None,
+    precision: Precision = "auto",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Sequential or parallel, which learning rate and clip, how sure, and why.
+
+    Short runs of both algorithms over a grid of rates decide; the bounds at the measured constants explain.
+    """
+    words = dict(locals())
+    use_data_dir(data_dir)
+    given = flags.given(words)
+    if check:
+        if given:
+            raise BadInput(f"check: a study gives its own settings, so --check goes without {', '.join(given)}")
+        _check(check, runs, probe, seeds, as_json)
+        return
+    for field in ADVISED:
+        if field in given:
+            raise BadInput(f"{field}: {given[field]!r} is given, but it is what 'baton advise' finds; leave it out")
+    from baton import search
+    from baton.advise import of_setting, plain, verdict
+    from baton.advise import probe as probes
+    from baton.store import Store
+
+    setting, store = flags.setting(words), Store(runs)
+    by = of_setting(setting)
+    wanted = probes.runs(setting, by.metric, probe, seeds)
+    train(wanted, store, device, memory, quiet or as_json, precision=precision)
+    last = probes.last(wanted[0], by.metric)
+    found = verdict(probes.candidates(wanted, search.reader(store, by.metric), by.metric, last), by)
+    beside = _bounds(setting, found, device, quiet or as_json) if bounds else None
+    if as_json:
+        print_json(plain.advice(setting, wanted, last, by, found, beside))
+    elif not quiet:
+        _print(setting, wanted, last, by, found, beside)
+
+
+def _bounds(setting: "Setting", found: "Verdict", device: str, quiet: bool) -> "Bounds | str":
+    """The bounds, their local constants taken along the advised run; or why there are none."""
+    from baton import constants
+    from baton.advise import NEEDED, bounds
+    from baton.advise.probe import convex
+    from baton.arithmetic import arithmetic, device_of
+    from baton.progress import telling
+    from baton.setting import Setting
+
+    best = found.best
+    along = {"algorithm": best.algorithm, "lr": best.lr, "clip": best.clip} if best else {}
+    chosen = Setting(**{**setting.model_dump(), **along})
+    try:
+        with arithmetic("fp32"), telling(quiet) as tell:
+            measured = constants.measure(chosen, device_of(device), NEEDED[convex(setting)], tell=tell)
+        return bounds(measured)
+    except BadInput as error:
+        return f"no bounds: {error}"
+
+
+def _print(
+    setting: "Setting",
+    wanted: "list[Setting]",
+    last: int,
+    by: "Measure",
+    found: "Verdict",
+    beside: "Bounds | str | None",
+) -> None:
+    from baton.advise import words
+
+    seeds = len({s.seed for s in wanted})
+    print(words.advice(found))
+    print(f"\nThe probe: {len(wanted)} runs, {wanted[0].rounds} of {setting.rounds} rounds, ", end="")
+    print(f"{words.many(seeds, 'seed')}, {by.metric} over the last {words.many(last, 'evaluation')}")
+    for name, own in found.sides.items():
+        print(f"  {words.standing(name, own, by)}")
+    print(f"  {words.why(found, by)}")
+    for warning in words.warnings(found, last, seeds):
+        print(f"  warning: {warning}")
+    if found.best and wanted[0].rounds < setting.rounds:
+        print(f"  {words.RATE}")
+    if isinstance(beside, str):
+        print(f"\n{beside}")
+    elif beside is not None:
+        print("\nThe bounds at this problem's constants:")
+        for line in words.explained(beside, found.winner):
+            print(f"  {line}")
+        print(f"  {words.LIMITATION}")
+
+
+def _check(name: str, runs: Path, part: float, seeds: int, as_json: bool) -> None:
+    """Nothing is trained: the beginnings of the stored runs are the probe."""
+    from baton import study as studies
+    from baton.advise import hits, plain
+    from baton.report.words import called
+    from baton.store import Store
+
+    study = studies.read(name)
+    found = hits(study, Store(runs), part, seeds)
+    if not found.rows:
+        what = f"no setting of {name} with the whole grids of both algorithms"
+        raise BadInput(f"check: {str(runs)!r} has {what}; 'baton sweep {name}' trains them")
+    labels = [", ".join([hit.group, *(called(study, f, x) for f, x in hit.fields.items())]) for hit in found.rows]
+    if as_json:
+        print_json({"study": study.name, "probe": part, **plain.checked(found, labels)})
+    else:
+        _print_hits(found, labels)
+
+
+def _print_hits(found: "Hits", labels: list[str]) -> None:
+    """A table in Markdown, and what it comes to."""
+    from baton.advise import words
+    from baton.report.words import as_md
+
+    rows = [[label, *words.row(hit, found.by)] for label, hit in zip(labels, found.rows, strict=True)]
+    print(as_md(["setting", words.probed(found), "full run", "apart", "", "lost by following"], rows))
+    for line in words.counted(found):
+        print(line)

@@ -1,0 +1,18 @@
+"""beta^2 and zeta^2 of the paper's Assumption 3a: a line above the clients' diversity as a function of |grad F|^2."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+
+def line(gradients: Sequence[float], diversity: Sequence[float]) -> tuple[float, float]:
+    """(beta^2, zeta^2) >= 0 with beta^2 a + zeta^2 >= h at every point (a, h), a = |grad F|^2.
+
+    Many lines lie above the points. This is the one that is lowest on average over them. Its height is convex and
+    piecewise linear in the slope, so the best slope is 0 or one at which the line touches two points, or a point and 0.
+    """
+    points = list(zip(gradients, diversity, strict=True))
+    pairs = combinations([(0.0, 0.0), *points], 2)
+    slopes = {0.0} | {(h - g) / (a - b) for (a, h), (b, g) in pairs if a != b}
+    lines = [(s, max(0.0, *(h - s * a for a, h in points))) for s in slopes if s >= 0]
+    middle = sum(gradients) / len(points)
+    return min(lines, key=lambda line: (line[0] * middle + line[1], line[0]))

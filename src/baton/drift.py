@@ -1,0 +1,159 @@
+"""Client drift: how far a round's local steps are from where the round began.
+
+E_r = sum over participants m = 1..S and steps k = 0..K-1 of E|x_mk - x_r|^2, given x_r; the expectation is over the
+round's participants, their order and their minibatches. The paper's drift of sequential training is this sum; that of
+parallel training is the mean over all M clients of the sum over k: E_r / S, since participants are drawn evenly.
+
+Not a metric of runs: a run goes through each round once, and an expectation given x_r takes many rounds from the same
+x_r. Since every draw is a pure function of (seed, round, client), a round is simply trained again from x_r, as lanes
+that differ in their seed, by sites that stop after each step to look. Runs, their ids and their speed stay as they are.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from baton import clients, constants, theory
+from baton import memory as mem
+from baton.clients import Batches
+from baton.constants import Objective, Tell, silent
+from baton.engine import Program, Snapshot, advance, start
+from baton.errors import BadInput
+from baton.lanes import Lanes, Params, norm
+from baton.legs.base import repeated
+from baton.setting import Setting
+
+
+class Drift(NamedTuple):
+    """E_r of one round."""
+
+    round: int
+    total: float  # sum over S participants and K steps, the mean over draws
+    error: float | None  # its standard error; None: one draw
+    own: float  # in the run itself, with its own draws
+
+
+class Watched:
+    """Sites that train as Simulation does, one step at a time, and add up |x_mk - x_r|^2: `total` [L]."""
+
+    def __init__(self, program: Program, round: int, x: Params) -> None:
+        self.program, self.round, self.x = program, round, x
+        self.total = torch.zeros(len(program.seeds), dtype=torch.float64, device=program.lanes.seed.device)
+
+    def train(self, x: Params, client: Tensor) -> Params:
+        """One leg a lane."""
+        return self._leg(x, self.program.lanes, self.program.draw(self.round, client.unsqueeze(1))[0])
+
+    def train_all(self, x: Params, order: Tensor) -> Params:
+        """All participants' legs, S folded into the lane axis."""
+        legs = self.program.draw(self.round, order)
+        flat = Batches(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*legs, strict=True)))
+        trained = self._leg(repeated(x, order.numel()), self.program.lanes.repeat(order.shape[1]), flat)
+        return {name: leaf.view(*order.shape, *leaf.shape[1:]) for name, leaf in trained.items()}
+
+    def sizes(self, order: Tensor) -> Tensor:
+        """Samples at each client."""
+        return clients.spans(self.program.clients, self.program.lanes, order)[1]
+
+    def sides(self, x: Params) -> tuple[Params, Params]:
+        """(the clients' side, the server's)."""
+        return self.program.apart(x)
+
+    def _leg(self, x: Params, lanes: Lanes, leg: Batches) -> Params:
+        begin = repeated(self.x, len(leg.lr))
+        for k in range(leg.places.shape[1]):
+            away = norm({name: leaf.double() - begin[name].double() for name, leaf in x.items()}).square()
+            self.total += away.view(len(self.total), -1).sum(1)
+            places, weight, key = (field[:, k : k + 1].contiguous() for field in leg[:3])
+            x = self.program.legs.train(x, lanes, Batches(places, weight, key, leg.lr))
+        return x
+
+
+def measure(
+    setting: Setting,
+    at: Sequence[int],
+    device: torch.device,
+    draws: int = 64,
+    memory: int | None = None,
+    tell: Tell = silent,
+) -> list[tuple[Drift, Snapshot]]:
+    """The drift of rounds `at` of the setting's run (0 is the first), each with the lane it began from.
+
+    draws: so many seeds, the run's own first. A run that diverges is followed to where it does.
+    """
+    for round in at or [-1]:
+        if not 0 <= round < setting.rounds:
+            right = f"rounds from 0 to {setting.rounds - 1} are right"
+            raise BadInput(f"at: {round if at else 'nothing'}; {right}")
+    if draws < 1:
+        raise BadInput(f"draws: {draws}; at least 1 is right")
+    last = max(at)
+    run = Program([Setting(**{**setting.model_dump(), "rounds": max(1, last), "eval_every": max(1, last)})], device)
+    programs = _lanes(setting, draws, device, memory)
+    found, snapshot = [], start(run)
+    rounds = iter(advance(run, snapshot))
+    for round in sorted(set(at)):
+        while snapshot.round < round and int(snapshot.diverged[0]) < 0:
+            snapshot = next(rounds)
+            tell("training", snapshot.round, last)
+        if int(snapshot.diverged[0]) >= 0:
+            break
+        tell(f"drift of round {round}", round, last)
+        found.append((_of(programs, snapshot), snapshot))
+    return found
+
+
+def _lanes(setting: Setting, draws: int, device: torch.device, memory: int | None) -> list[Program]:
+    """The same setting under other seeds, in chunks that fit the memory."""
+    budget = memory or mem.free(device)
+    seeds = [Setting(**{**setting.model_dump(), "seed": (setting.seed + i) % (1 << 63)}) for i in range(draws)]
+    size = mem.lanes_that_fit(mem.per_lane(seeds, budget, device), budget)
+    return [Program(seeds[i : i + size], device) for i in range(0, draws, size)]
+
+
+def _of(programs: list[Program], at: Snapshot) -> Drift:
+    each = []
+    for program in programs:
+        state = {name: leaf.expand(len(program.seeds), *leaf.shape[1:]).contiguous() for name, leaf in at.state.items()}
+        sites = Watched(program, at.round, program.algorithm.model(state))
+        program.algorithm.round(state, program.order(at.round), sites)
+        each.append(sites.total)
+    total = torch.cat(each)
+    count = len(total)
+    error = float(total.std()) / count**0.5 if count > 1 else None
+    return Drift(at.round, float(total.mean()), error, float(total[0]))
+
+
+def bounds(
+    setting: Setting, found: Sequence[tuple[Drift, Snapshot]], device: torch.device, tell: Tell
+) -> list[theory.Drift]:
+    """What the drift lemmas allow for the same sums, with the problem's measured constants.
+
+    The parallel lemma is about the mean over clients: it is taken S times. Where the learning rate is above the
+    lemma's, the number comes with valid False and the reason.
+    """
+    algorithm = setting.algorithm.partition(":")[0]
+    objective = Objective(setting, device)
+    needed = ["L", "mu", "sigma2", "zeta_star2", "A"] if objective.convex else ["L", "sigma2", "beta2", "zeta2", "A"]
+    case, symbols = constants.symbols(constants.measure(setting, device, needed, tell=tell))
+    if "A" not in symbols or "zeta" not in symbols:
+        raise BadInput(
+            f"weight_decay: {setting.weight_decay:g}; the lemma is about x*, and F has none; above 0 is right"
+        )
+    whole, first = objective.together(range(setting.clients)), objective.start()
+    lowest = float(objective.losses(first, whole)) - symbols["A"]
+    given = {name: symbols[name] for name in ("L", "sigma", "zeta", "beta") if name in symbols}
+    times = 1 if algorithm == "sequential" else setting.participants
+    result = []
+    for _, at in found:
+        x = objective.flat(at.state)
+        place = {"gap": max(0.0, float(objective.losses(x, whole)) - lowest)}
+        if case == "nonconvex":
+            place = {"gradient": float(objective.gradients(x, whole).norm())}
+        counts = {"K": setting.local_steps, "S": setting.participants, "eta": setting.lr}
+        one = theory.drift_bound(algorithm, case, **given, **counts, **place, strict=False)
+        parts = {name: times * value for name, value in one.terms.items()}
+        result.append(one._replace(total=times * one.total, terms=parts))
+    return result

@@ -1,0 +1,310 @@
+"""Advice: the verdict by hand-made scores, the hit rate on a hand-made store, the command as one types it."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from baton import constants, search, study
+from baton.advise import CLEAR, CLOSE, LIKELY, NONE, Candidate, Measure, bounds, counts, hits, of_setting, plain, words
+from baton.advise import probe as probes
+from baton.advise import verdict as judge
+from baton.cli import app
+from baton.engine import Snapshot
+from baton.errors import BadInput
+from baton.setting import Setting
+from baton.store import Store
+from baton.study import Study
+
+ACCURACY = Measure("test_accuracy", 1, False, 1.0)
+DISTANCE = Measure("distance", -1, True, 0.0)
+
+
+def one(algorithm: str, lr: float, *tails: Any, clip: float = 0.0) -> Candidate:
+    return Candidate(algorithm, lr, clip, tails)
+
+
+def sides(sequential: list[Candidate], parallel: list[Candidate]) -> dict[str, list[Candidate]]:
+    return {"sequential": sequential, "parallel": parallel}
+
+
+SMALL, LARGE = one("parallel", 0.01, (9.0,), (9.0,)), one("parallel", 1.0, None, (9.0,))
+
+
+def test_a_clear_verdict() -> None:
+    better = one("parallel", 0.1, (80.0, 81.0), (79.0, 80.0))
+    worse = [one("sequential", lr, (60.0, 61.0), (61.0, 62.0)) for lr in (0.01, 0.1)]
+    found = judge(sides(worse, [SMALL, better, LARGE]), ACCURACY)
+    assert (found.winner, found.sure, found.best) == ("parallel", CLEAR, better)
+    assert found.difference == pytest.approx(80.0 - 61.0)
+    assert found.error == pytest.approx(math.sqrt(0.5 / 2 + 0.5 / 2))
+    assert [(found.sides[n].candidates, found.sides[n].diverged) for n in found.sides] == [(2, 0), (3, 1)]
+    assert words.advice(found) == "parallel with lr = 0.1 and no clip (clear)"
+
+
+def test_a_candidate_that_diverged_at_one_seed_is_out() -> None:
+    high = one("parallel", 1.0, (99.0,), None)
+    found = judge(sides([one("sequential", 0.1, (50.0, 50.0))], [SMALL, high]), ACCURACY)
+    assert found.winner == "sequential"
+    assert found.sides["parallel"].best == SMALL
+
+
+@pytest.mark.parametrize(
+    ("ahead", "sure"),
+    [
+        ((52.0, 52.0), CLEAR),
+        ((56.0, 50.0), LIKELY),  # 3 apart, standard error 3 / sqrt(2)
+        ((70.0, 40.0), CLOSE),
+        ((50.9, 50.9), CLOSE),  # no spread, but within the margin
+    ],
+)
+def test_how_sure_depends_on_the_spread_and_the_margin(ahead: tuple[float, float], sure: str) -> None:
+    even = one("parallel", 0.1, (50.0,), (50.0,))
+    found = judge(sides([one("sequential", 0.1, ahead[:1], ahead[1:])], [even]), ACCURACY)
+    assert (found.winner, found.sure) == ("sequential", sure)
+
+
+def test_equal_scores_name_nobody() -> None:
+    same = [(50.0, 51.0)]
+    found = judge(sides([one("sequential", 0.1, *same)], [one("parallel", 0.1, *same)]), ACCURACY)
+    assert (found.winner, found.sure) == (None, CLOSE)
+    assert words.advice(found).startswith("no advice")
+
+
+def test_one_evaluation_of_one_seed_proves_nothing() -> None:
+    found = judge(sides([one("sequential", 0.1, (90.0,))], [one("parallel", 0.1, (50.0,))]), ACCURACY)
+    assert (found.winner, found.sure) == ("sequential", CLOSE)
+    assert "no spread" in words.why(found, ACCURACY)
+    assert "?" in words.standing("sequential", found.sides["sequential"], ACCURACY)
+    assert any("one seed" in line for line in words.warnings(found, 1, 1))
+
+
+def test_all_diverged_on_one_side_or_on_both() -> None:
+    alive, gone = one("parallel", 0.1, (50.0, 51.0)), one("sequential", 0.1, None)
+    found = judge(sides([gone], [alive]), ACCURACY)
+    assert (found.winner, found.sure) == ("parallel", CLEAR)
+    assert words.standing("sequential", found.sides["sequential"], ACCURACY).endswith("1 of 1 candidates diverged")
+    found = judge(sides([gone], [LARGE]), ACCURACY)
+    assert (found.winner, found.sure, found.best) == (None, NONE, None)
+    assert "diverged" in words.advice(found)
+    assert words.why(found, ACCURACY) == "nothing to compare"
+
+
+@pytest.mark.parametrize(("place", "edge"), [(0, "smallest"), (1, ""), (2, "largest")])
+def test_the_edge_of_the_grid_is_told(place: int, edge: str) -> None:
+    rates = [one("sequential", lr, (80.0 if i == place else 60.0,) * 2) for i, lr in enumerate((0.01, 0.1, 1.0))]
+    found = judge(sides(rates, [one("parallel", 0.1, (50.0, 50.0))]), ACCURACY)
+    assert found.sides["sequential"].edge == edge
+    assert found.sides["parallel"].edge == ""  # a grid of one has no edge
+    assert sum("of the grid" in line for line in words.warnings(found, 10, 3)) == bool(edge)
+
+
+def test_distances_are_compared_by_powers_of_ten() -> None:
+    found = judge(sides([one("sequential", 0.1, (1e-3, 1e-3))], [one("parallel", 0.1, (1e-5, 1e-5))]), DISTANCE)
+    assert (found.winner, found.sure) == ("parallel", CLEAR)
+    assert found.difference == pytest.approx(2.0)
+    both = judge(sides([one("sequential", 0.1, (1e-15, 0.0))], [one("parallel", 0.1, (0.0, 0.0))]), DISTANCE)
+    assert (both.winner, both.sure) == (None, CLOSE)  # both are at the optimum, up to rounding
+
+
+def test_of_equals_the_first_is_taken() -> None:
+    plain_, clipped = one("parallel", 0.1, (50.0, 51.0)), one("parallel", 0.1, (50.0, 51.0), clip=10.0)
+    assert judge(sides([one("sequential", 0.1, None)], [plain_, clipped]), ACCURACY).best == plain_
+
+
+def test_the_probe_s_runs() -> None:
+    net = Setting(model="mlp:dropout=0", rounds=1000, seed=5)
+    runs = probes.runs(net, "test_accuracy")
+    assert len(runs) == 2 * 7 * 2 * 3
+    assert {s.rounds for s in runs} == {100}
+    assert {s.seed for s in runs} == {5, 6, 7}
+    assert {s.clip for s in runs if s.algorithm == "parallel"} == {0.0, 10.0}
+    assert {s.clip for s in runs if s.algorithm == "sequential"} == {0.0, 50.0}
+    assert sorted({round(math.log10(s.lr), 6) for s in runs}) == [-3, -2.5, -2, -1.5, -1, -0.5, 0]
+    assert {s.clip for s in probes.runs(Setting(rounds=1000), "test_accuracy")} == {0.0}
+    assert probes.last(runs[0], "test_accuracy") == 10
+    assert probes.last(runs[0].model_copy(update={"rounds": 8}), "test_accuracy") == 1
+    quadratic = Setting(dataset="quadratic", rounds=500, eval_every=500)
+    assert probes.length(quadratic, "distance", 0.1) == 50  # distances are there at every round
+    assert probes.length(quadratic, "test_loss", 0.1) == 500
+    assert of_setting(quadratic) == DISTANCE
+    assert of_setting(net) == ACCURACY
+
+
+# A store by hand: accuracy as a function of (setting, round).
+Curve = Callable[[Setting, int], float]
+
+
+def keep(store: Store, settings: list[Setting], curve: Curve) -> None:
+    for s in settings:
+        rounds = [*range(0, s.rounds, s.eval_every), s.rounds]
+        rows = [(r, np.array([curve(s, r)])) for r in rounds]
+        lost = next((r for r, value in rows if math.isnan(value[0])), -1)
+        state = {"x": torch.zeros(1, 1)}
+        store.finish([s], Snapshot(s.rounds, state, torch.tensor([lost]), {"test_accuracy": rows}))
+
+
+def made(**changes: Any) -> Study:
+    table: dict[str, Any] = {
+        "base": {"rounds": 200, "eval_every": 4, "clients": 5},
+        "axes": {"algorithm": ["sequential", "parallel"], "lr": [0.1, 1.0], "seed": [1, 2]},
+        "groups": {name: {"local_steps": k} for name, k in (("keeps", 1), ("turns", 2), ("tie", 3), ("absent", 4))},
+        "report": {"last": 5, "margin": 1.0},
+    }
+    return study.parse("made", {**table, **changes})
+
+
+def score(s: Setting, r: int) -> float:
+    """keeps: sequential ahead all along; turns: at first, then parallel; tie: by half a point. lr = 1 diverges late."""
+    if s.lr == 1.0:
+        return math.nan if r > 100 else 30.0
+    ahead = {1: 10.0, 2: 10.0 if r <= 20 else -5.0, 3: 0.5}[s.local_steps] if s.algorithm == "sequential" else 0.0
+    return 50.0 + ahead + (0.1 if r % 8 else -0.1) + 0.1 * s.seed
+
+
+def test_hits_of_a_store_by_hand(tmp_path: Path) -> None:
+    shown, store = made(), Store(tmp_path)
+    keep(store, [s for s in shown.settings if s.local_steps < 4], score)
+    before = sorted(tmp_path.rglob("*"))
+    found = hits(shown, store)
+    assert sorted(tmp_path.rglob("*")) == before  # nothing was trained or written
+    by_group = {hit.group: hit for hit in found.rows}
+    assert list(by_group) == ["keeps", "turns", "tie"]
+    assert found.left_out == 1
+    assert {(hit.rounds, hit.seeds) for hit in found.rows} == {(20, 2)}
+    keeps, turns, tie = by_group.values()
+    assert (keeps.probe.winner, keeps.full.winner, keeps.hit, keeps.decided) == ("sequential", "sequential", True, True)
+    assert (turns.probe.winner, turns.full.winner, turns.hit, turns.decided) == ("sequential", "parallel", False, True)
+    assert turns.full.difference == pytest.approx(5.0)
+    assert turns.lost == pytest.approx(5.0)
+    assert (tie.probe.sure, tie.full.winner, tie.hit, tie.decided) == (CLOSE, "sequential", True, False)
+    assert keeps.lost == 0.0
+    n = counts(found)
+    assert [n[key] for key in ("settings", "hits", "decided", "decided_hits", "sequential")] == [3, 2, 2, 1, 1]
+    assert [n[key] for key in ("spoken", "spoken_hits", "rates", "same", "left_out")] == [2, 1, 6, 6, 1]
+    later = hits(shown, store, part=0.5, seeds=1)
+    assert counts(later)["decided_hits"] == 2
+    assert {hit.seeds for hit in later.rows} == {1}
+
+
+def test_hits_of_a_search_need_the_searched_seed_only(tmp_path: Path) -> None:
+    shown, store = made(tune={"seed": 2}), Store(tmp_path)
+    keep(store, [s for s in shown.settings if s.local_steps == 1 and (s.seed == 2 or s.lr == 0.1)], score)
+    keep(store, [s for s in shown.settings if s.local_steps == 2 and s.seed == 1], score)
+    found = hits(shown, store)
+    assert [hit.group for hit in found.rows] == ["keeps"]
+    assert found.left_out == 3
+    assert found.rows[0].seeds == 1
+    assert len(found.rows[0].full.sides["parallel"].best.tails) == 2  # type: ignore[union-attr]  # the winner on both
+    with pytest.raises(BadInput, match=r"^probe: 2; a part of the rounds"):
+        hits(shown, store, part=2.0)
+
+
+def baton(*line: str | Path) -> Any:
+    return CliRunner().invoke(app, ["advise", *map(str, line)])
+
+
+def test_check_on_the_command_line(tmp_path: Path) -> None:
+    toml = tmp_path / "made.toml"
+    toml.write_text(
+        '[base]\nrounds = 200\nclients = 5\n[axes]\nalgorithm = ["sequential", "parallel"]\nlr = [0.1, 1.0]\n'
+        "local_steps = [1, 2]\nseed = [1, 2]\n[report]\nlast = 5\nmargin = 1.0\n"
+    )
+    keep(Store(tmp_path / "r"), study.read(toml).settings, score)
+    shown = baton("--check", toml, "--runs", tmp_path / "r")
+    assert shown.exit_code == 0, shown.output
+    assert "| all, K = 2 | sequential (clear) | parallel | 5.00 | miss | 5.00 |" in shown.output
+    assert "winner named in 1 of 2 settings, in 1 of 2 decided ones" in shown.output
+    found = json.loads(baton("--check", toml, "--runs", tmp_path / "r", "--json").output)
+    assert (found["hits"], found["decided"], found["probe"]) == (1, 2, 0.1)
+    assert [row["hit"] for row in found["rows"]] == [True, False]
+    assert baton("--check", toml, "--runs", tmp_path / "none").exception.args[0].startswith("check: ")
+
+
+def test_a_small_run_on_digits(tmp_path: Path) -> None:
+    small = ["-d", "digits", "-m", "mlp:hidden=16,dropout=0", "-p", "exdir:C=1,alpha=10", "-M", "10", "-S", "5"]
+    done = baton(*small, "-R", "80", "--seeds", "2", "--runs", tmp_path, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert set(found) == {
+        "setting", "advice", "sure", "difference", "error", "probe", "sides", "bounds", "warnings",
+    }  # fmt: skip
+    assert found["probe"]["rounds"] == 8
+    assert found["probe"]["runs"] == 2 * 7 * 2 * 2
+    assert found["advice"]["algorithm"] in ("sequential", "parallel")
+    assert found["sure"] in (CLEAR, LIKELY, CLOSE)
+    assert found["bounds"]["case"] == "nonconvex"
+    assert found["bounds"]["local_estimates"] == ["L", "sigma2", "beta2", "zeta2"]
+    assert found["bounds"]["sequential"]["total"] > 0
+    again = baton(*small, "-R", "80", "--seeds", "2", "--runs", tmp_path, "--no-bounds")  # nothing is left to train
+    assert f"{found['advice']['algorithm']} with lr = {found['advice']['lr']:.4g}" in again.output
+    assert "8 of 80 rounds, 2 seeds" in again.output
+
+
+@pytest.mark.parametrize(("delta", "wins"), [("0", "parallel"), ("1", "sequential")])
+def test_quadratics_as_the_paper_has_them(tmp_path: Path, delta: str, wins: str) -> None:
+    """With equal Hessians the clients' errors cancel in the mean; with different ones they do not."""
+    line = ["-d", f"quadratic:zeta=10,delta={delta}", "-K", "10", "-R", "500", "--runs", tmp_path]
+    shown = baton(*line)
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.startswith(wins)
+    assert CLOSE not in shown.stdout.splitlines()[0]
+    assert "sequential's is smaller by a factor" in shown.stdout  # whoever wins
+    assert ("unlike the probe" if wins == "parallel" else "as the probe has it") in shown.stdout
+    assert words.LIMITATION in shown.stdout
+
+
+def test_bounds_need_a_minimum() -> None:
+    setting = Setting(clients=5, rounds=100)
+    nothing = constants.Constant(None, constants.UNDEFINED, note="no minimiser")
+    with pytest.raises(BadInput, match=r"^D is not defined: no minimiser$"):
+        bounds(constants.Measured(setting, "logistic regression", {"D": nothing}, [], 5))
+
+
+def test_advice_as_json_has_no_infinities() -> None:
+    found = judge(sides([one("sequential", 0.1, None)], [one("parallel", 0.1, (50.0,))]), ACCURACY)
+    setting = Setting(rounds=100)
+    shown = plain.advice(setting, probes.runs(setting, "test_accuracy"), 1, ACCURACY, found, "no bounds: none")
+    assert shown["difference"] is None
+    assert shown["bounds"] == "no bounds: none"
+    json.dumps(shown, allow_nan=False)
+
+
+def test_a_probe_in_the_store_is_the_beginning_of_the_run(tmp_path: Path) -> None:
+    """What the probe trained is read, and gone on from, as the run's own first rounds."""
+    setting = Setting(clients=5, rounds=100)
+    short = probes.runs(setting, "test_accuracy", seeds=1)[0]
+    long = Setting(**{**short.model_dump(), "rounds": 100})
+    keep(Store(tmp_path), [short], lambda _, r: float(r))
+    assert Store(tmp_path).begun([long], "fp32")[long.run_id] == short.rounds == 8
+    read = search.reader(Store(tmp_path), "test_accuracy")
+    assert probes.tail(short, read, "test_accuracy", 2) == (4.0, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["--lr", "0.1"], "lr: 0.1 is given, but it is what 'baton advise' finds; leave it out"),
+        (["--clip", "10"], "clip: 10.0 is given, but it is what 'baton advise' finds; leave it out"),
+        (["-a", "parallel"], "algorithm: 'parallel' is given, but it is what 'baton advise' finds; leave it out"),
+        (["--probe", "0"], "probe: 0; a part of the rounds, above 0, up to 1, is right"),
+        (["--probe", "1.5"], "probe: 1.5; a part of the rounds, above 0, up to 1, is right"),
+        (["--seeds", "0"], "seeds: 0; at least 1 is right"),
+        (
+            ["--check", "digits", "-K", "5"],
+            "check: a study gives its own settings, so --check goes without local_steps",
+        ),
+        (["--check", "digits", "--seeds", "0"], "seeds: 0; at least 1 is right"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, line: list[str], said: str) -> None:
+    done = baton(*line, "--runs", tmp_path)
+    assert isinstance(done.exception, BadInput)
+    assert str(done.exception) == said
+    assert list(tmp_path.iterdir()) == []
