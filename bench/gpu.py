@@ -1,9 +1,9 @@
 """Lane-steps a second on a GPU, the FLOP/s they are, and what the GPU could do at most.
 
-`.venv/bin/python bench/gpu.py --data DIR --out gpu.json`. Sequential training through the engine, as a sweep does it:
-S = 10, K = 5, b = 20, clipping, weight decay and augmentation included, no evaluation. FLOP are those of convolutions
-and linear layers by their definition (Winograd's need fewer): forward two a multiplication, backward twice that, but no
-gradient for the first layer's input.
+`.venv/bin/python bench/gpu.py --data DIR --out gpu.json`. Training through the engine, as a sweep does it, sequential
+unless another algorithm is named: S = 10, K = 5, b = 20, clipping, weight decay and augmentation included, no
+evaluation. FLOP are those of convolutions and linear layers by their definition (Winograd's need fewer): forward two a
+multiplication, backward twice that, but no gradient for the first layer's input.
 
 Bytes are the least that must move in a step if layers do not keep on chip what they make. Weights: read forward and
 backward, gradients written and read, weights read and written by the update. What a convolution, a linear or a pooling
@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from ours import rounds_of
 from timing import Side, log, rate, wait
 from work import DATA, Work, load
 
-HEAD = ("model", "lanes", "lane-steps/s", "ms a round", "TFLOP/s", "of matmul", "TB/s at least", "of copy", "GiB")
+HEAD = ("model", "algorithm", "lanes", "lane-steps/s", "ms a round", "TFLOP/s", "of matmul", "TB/s at least", "of copy")
 
 
 class Cost(NamedTuple):
@@ -127,7 +128,8 @@ def measure(work: Work, lanes: int, precision: str, given: argparse.Namespace) -
 def line(row: dict[str, Any], most: dict[str, float]) -> str:
     """A row of the table."""
     flop, moved = row["tflop_per_s"], row["tbyte_per_s"]
-    cells = [row["model"], str(row["lanes"]), f"{row['lane_steps_per_s']:,.0f}", f"{row['ms_per_round']:.1f}"]
+    cells = [row["model"], row["algorithm"], str(row["lanes"])]
+    cells += [f"{row['lane_steps_per_s']:,.0f}", f"{row['ms_per_round']:.1f}"]
     cells += [f"{flop:.3g}", f"{flop / most[row['precision']]:.1%}", f"{moved:.3g}", f"{moved / most['copy']:.1%}"]
     return f"| {' | '.join(cells)} | {row['memory_bytes'] / 2**30:.1f} |"
 
@@ -137,6 +139,7 @@ def arguments() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--models", nargs="*", choices=list(DATA), default=["vgg9", "resnet18", "lenet5", "cnn"])
     options.add_argument("--lanes", type=int, nargs="*", default=[1, 6, 24, 96, 384])
+    options.add_argument("--algorithms", nargs="*", default=["sequential"], help="specs, e.g. ssl:cut=0.5")
     options.add_argument("--participants", type=int, default=10, help="S: fewer make shorter rounds")
     options.add_argument("--seconds", type=float, default=3.0, help="of all timings of a row, each at least one round")
     options.add_argument("--repeats", type=int, default=3)
@@ -160,16 +163,16 @@ def main() -> None:
     most = ceilings(device)
     tops = ", ".join(f"{kind} {most[kind]:.3g} TFLOP/s" for kind in PRECISIONS)
     print(f"{name}, torch {torch.__version__}, {precision}; copy {most['copy']:.3g} TB/s; matmul {tops}\n")
-    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
+    print(f"| {' | '.join(HEAD)} | GiB |\n|{'---|' * (len(HEAD) + 1)}", flush=True)
     rows: list[dict[str, Any]] = []
-    for model in given.models:
-        work = Work(model, "sequential", given.clip, given.weight_decay, device)
+    for model, algorithm in product(given.models, given.algorithms):
+        work = Work(model, algorithm, given.clip, given.weight_decay, device)
         for lanes in given.lanes:
-            log(f"{model}, {lanes} lanes")
+            log(f"{model}, {algorithm}, {lanes} lanes")
             try:
                 rows.append(measure(work, lanes, precision, given))
             except torch.OutOfMemoryError:
-                log(f"{model}, {lanes} lanes: not enough memory")
+                log(f"{model}, {algorithm}, {lanes} lanes: not enough memory")
                 break
             print(line(rows[-1], most), flush=True)
             if given.out:
