@@ -83,6 +83,7 @@ def test_halving_drops_the_worse_half_but_keeps_what_is_close() -> None:
     third = {(0.1, 800): 60.0, (0.3, 800): 55.0}
     choice = decide(make(), {**first, **second, **third, (0.1, 1600): 70.0}, "halving")
     assert choice.best == "lr = 0.1"
+    assert decide(make(tune={"within": 6}), {**first, **second, **third}, "halving").best is None  # 0.3 goes on
     assert [stage.kept for stage in choice.stages] == [
         ["lr = 0.1", "lr = 0.3"],
         ["lr = 0.1", "lr = 0.3"],

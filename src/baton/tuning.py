@@ -165,19 +165,19 @@ def coarse_fine(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[lis
 def halving(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[list[Setting], Scores, list[Stage]]:
     """Successive halving: at an eighth, a quarter and a half of the rounds the worse half goes.
 
-    A candidate closer to the best than `slack` stays: so early, such a difference says nothing.
+    A candidate `within` reach of the best stays: so early, such a difference says nothing.
     """
     stages: list[Stage] = []
-    left, rounds = dict(grid), _rounds(grid)
-    for part, slack in HALVING:
+    left, rounds, within = dict(grid), _rounds(grid), tune["within"]
+    for part in HALVING:
         length = rungs(grid, part)
         if len(left) < 2 or length >= rounds:
             continue
         scores = yield from _stage(left, length)
         ranked = _ranked(scores, tune["sign"])
-        near = [n for n in ranked if abs(_value(scores, n) - _value(scores, ranked[0])) <= slack]
+        near = [n for n in ranked if abs(_value(scores, n) - _value(scores, ranked[0])) <= within]
         kept = ranked[: max(-(-len(left) // 2), len(near))]
-        stages.append(_decided(grid, scores, kept, length, f"better half after {length} rounds, or within {slack:g}"))
+        stages.append(_decided(grid, scores, kept, length, f"better half after {length} rounds, or within {within:g}"))
         left = {name: left[name] for name in kept}
         if not left:
             return stages
@@ -198,7 +198,7 @@ def as_in_the_paper(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator
     raise BadInput(f"tune: the paper has no value of {', '.join(tune['over'])} for {what}; another --method is right")
 
 
-HALVING = ((1 / 8, 1.0), (1 / 4, 1.0), (1 / 2, 1.0))  # part of the rounds, slack in the metric's unit
+HALVING = (1 / 8, 1 / 4, 1 / 2)  # parts of the rounds
 METHODS: dict[str, Method] = {
     "simple": simple,
     "coarse-fine": coarse_fine,

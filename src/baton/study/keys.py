@@ -30,7 +30,7 @@ TUNE: dict[str, Any] = {
     "over": ["lr"],  # the fields searched
     "seed": -1,  # searched with this seed; -1: the study's first
     "short": 1000,  # rounds of the coarse search
-    "within": 3.0,  # candidates: at most this far from the best of the coarse search
+    "within": 3.0,  # candidates: at most this far from the best, in the metric's unit
     "last": 10,  # evaluations averaged in the coarse search
 }
 CHOICES = {"best": ("max", "min"), "shade": ("std", "minmax")}
