@@ -58,9 +58,10 @@ def test_list_shows_where_models_may_be_cut() -> None:
     text = baton("list", "models").stdout
     assert "logistic on samples of 1 x 28 x 28: cannot be cut" in text
     (row,) = [line.split() for line in text.splitlines() if line.startswith("  0.5 ")]
-    assert " ".join(row) == "0.5 16 x 4 x 4 = 256 2,572 41,854"
+    assert " ".join(row) == "0.5 MaxPool2d 16 x 4 x 4 = 256 2,572 41,854"
     listed = json.loads(baton("list", "models", "-m", "mlp:hidden=6", "-d", "digits", "--json").stdout)
-    shown = [{"name": name, "shape": [6], "client": 390, "server": 70} for name in ("1", "2", "3")]
+    layers = {"1": "Linear", "2": "Dropout", "3": "ReLU"}
+    shown = [{"name": n, "layer": kind, "shape": [6], "client": 390, "server": 70} for n, kind in layers.items()]
     assert listed["cuts"] == {"mlp:hidden=6": shown}
 
 
@@ -115,7 +116,9 @@ def test_quiet_says_nothing(tmp_path: Path) -> None:
         (["list", "models", "-d", "digits"], "list: --model goes with 'models', and --dataset with --model"),
         (["list", "models", "-m", "mpl"], "did you mean 'mlp'?"),
         (["leak", "123"], "run: '123': no such run"),
-        (["report", "quadratics", "--up", "0"], "report: rates of 5e+09, 1e+12, 0, 6.25e+06, 0.03"),
+        (["report", "quadratics", "--up", "0"], "up: 0; a finite number above 0 is right"),
+        (["ledger", "-m", "mlp", "-a", "ssl:cut=8"], "algorithm: cut=8 is not a layer of 'mlp'"),
+        (["ledger", "--client-flops", "inf"], "client_flops: inf; a finite number above 0 is right"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

@@ -57,8 +57,8 @@ def test_every_model_has_its_legal_cuts(name: str) -> None:
 
 def test_sizes_of_lenet5() -> None:
     by_name = {cut.name: cut for cut in cuts(registered("lenet5"))}
-    assert by_name["0.2"] == ("0.2", (6, 12, 12), 156, 44_270)
-    assert by_name["1"] == ("1", (256,), 2_572, 41_854)
+    assert by_name["0.2"] == ("0.2", "MaxPool2d", (6, 12, 12), 156, 44_270)
+    assert by_name["1"] == ("1", "Flatten", (256,), 2_572, 41_854)
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet5", "resnet18"])

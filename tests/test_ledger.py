@@ -1,5 +1,7 @@
 """The ledger: bytes by hand, bytes as they cross, over rounds and crashes; and the time they would take."""
 
+import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton import algorithms, ledger
+from baton import algorithms, cli, ledger
 from baton.api import run
 from baton.books import traffic, ways
 from baton.clients import batches, taken
@@ -176,6 +178,47 @@ def test_runs_of_an_older_store_are_read_and_gone_on_with(some: bool, tmp_path: 
 
 def test_numbers_of_training_have_the_ids_they_had() -> None:
     assert Setting().run_id == "15e9a534d6ddd57b"
+
+
+# Before anything is trained
+
+
+def told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
+    monkeypatch.setattr(sys, "argv", ["baton", "ledger", *words])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+    return capsys.readouterr().out
+
+
+def test_the_command_says_what_the_run_will_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = "dirichlet:alpha=0.3,min_samples=1"
+    flags = ["-m", "mlp", "-M", "30", "-S", "4", "-p", partition, "-b", "7", "-R", "9", "--clip", "1", "--json"]
+    common = {"model": "mlp", "clients": 30, "participants": 4, "partition": partition, "batch_size": 7, "clip": 1.0}
+    every = json.loads(told(capsys, monkeypatch, *flags))["algorithms"]
+    cuts = [f"{name}:cut={cut}" for name in ("ssl", "splitfed") for cut in (1, 2, 3)]
+    assert list(every) == ["sequential", "parallel", *cuts]
+    specs = [*every, "ssl:cut=1,passes=1,relay=server"]
+    done = run([Setting(**common, rounds=9, algorithm=spec) for spec in specs], tmp_path, quiet=True)
+    for spec, r in zip(specs, done, strict=True):
+        alone = json.loads(told(capsys, monkeypatch, *flags, "-a", spec))["algorithms"][r.setting.algorithm]
+        assert alone == every.get(spec, alone)
+        for column in COLUMNS:
+            way = column.removeprefix("bytes_")
+            assert alone["run"][way] == pytest.approx(r.metrics[column][-1])
+            assert alone["leg"][way] * 4 * 9 == pytest.approx(alone["run"][way])
+        assert r.way is not None
+        assert alone["seconds_a_round"] == pytest.approx(ledger.seconds(r.way, Rates()))
+
+
+def test_the_command_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = told(capsys, monkeypatch, "-m", "mlp", "-a", "ssl:cut=1").splitlines()
+    assert shown[3].split() == ["a", "step", "of", "20", "samples", "5,280", "5,120", "0"]
+    assert shown[4].split() == ["a", "leg", "26,400", "25,600", "16,640"]
+    quicker = told(capsys, monkeypatch, "-m", "logistic", "--latency", "0", "--up", "1e9", "--down", "1e9")
+    assert [line.split()[0] for line in quicker.splitlines()[3:]] == ["sequential", "parallel"]
 
 
 # The time it would take

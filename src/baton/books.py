@@ -4,6 +4,7 @@ Who takes part is drawn again: draws are pure, so nothing has to be carried from
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +37,34 @@ def ways(program: Program) -> list[dict[str, float]]:
     total = sum(torch.stack(ledger.way(program.prices, *work)).double().sum(-1) for work in _blocks(program, rounds))
     assert isinstance(total, Tensor)
     return [dict(zip(ledger.Way._fields, lane, strict=True)) for lane in (total / len(rounds)).T.tolist()]
+
+
+class Account(NamedTuple):
+    """Bytes of a full step, and of a leg and a round on average, by way (up, down, peer); and the mean way."""
+
+    step: dict[str, float]
+    leg: dict[str, float]
+    round: dict[str, float]
+    way: dict[str, float]
+
+
+def account(program: Program, price: ledger.Prices) -> Account:
+    """At these prices, over all rounds of the program's first lane."""
+    rounds, legs = program.setting.rounds, program.setting.participants
+    full, sent, way = torch.zeros(3), torch.zeros(3), torch.zeros(len(ledger.Way._fields))
+    for samples, steps, clipped in _blocks(program, range(rounds)):
+        full = _sums(ledger.step(price, torch.tensor([program.setting.batch_size]), clipped[:1].flatten()))
+        sent = sent + _sums(ledger.round_(price, samples[:1], steps[:1], clipped[:1]))
+        way = way + _sums(ledger.way(price, samples[:1], steps[:1], clipped[:1]))
+
+    def named(counts: Tensor) -> dict[str, float]:
+        return dict(zip(ledger.Way._fields, counts.tolist(), strict=False))  # a way begins as traffic does
+
+    return Account(named(full), named(sent / (rounds * legs)), named(sent / rounds), named(way / rounds))
+
+
+def _sums(fields: tuple[Tensor, ...]) -> Tensor:
+    return torch.stack([field.double().sum() for field in fields])
 
 
 def _blocks(program: Program, rounds: range) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

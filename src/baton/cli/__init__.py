@@ -3,7 +3,7 @@
 import os
 import sys
 
-from baton.cli import advise, bounds, constants, data, export, leak, look, pages, partition, train, tune
+from baton.cli import advise, bounds, constants, data, export, leak, ledger, look, pages, partition, train, tune
 from baton.cli.common import app
 from baton.errors import BadInput
 
@@ -15,6 +15,7 @@ __all__ = [
     "data",
     "export",
     "leak",
+    "ledger",
     "look",
     "main",
     "pages",

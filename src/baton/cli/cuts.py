@@ -41,10 +41,14 @@ def lines(model: str, shape: tuple[int, ...], found: "list[Cut]") -> list[str]:
     if not found:
         return [f"{head}: cannot be cut"]
     wide = max(len("cut"), *(len(cut.name) for cut in found))
-    rows = [f"{head}:", f"  {'cut':{wide}}  {'smashed data':>22}  {'client side':>12}  {'server side':>12}"]
+    kinds = max(len("behind"), *(len(cut.layer) for cut in found))
+    rows = [
+        f"{head}:",
+        f"  {'cut':{wide}}  {'behind':{kinds}}  {'smashed data':>22}  {'client side':>12}  {'server side':>12}",
+    ]
     for cut in found:
         smashed = f"{_by(cut.shape)} = {prod(cut.shape):,}" if len(cut.shape) > 1 else f"{prod(cut.shape):,}"
-        rows.append(f"  {cut.name:{wide}}  {smashed:>22}  {cut.client:>12,}  {cut.server:>12,}")
+        rows.append(f"  {cut.name:{wide}}  {cut.layer:{kinds}}  {smashed:>22}  {cut.client:>12,}  {cut.server:>12,}")
     return rows
 
 

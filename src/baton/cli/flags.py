@@ -4,7 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from baton.errors import BadInput
+
 if TYPE_CHECKING:
+    from baton.ledger import Rates
     from baton.setting import Setting
 
 
@@ -37,6 +40,12 @@ Seed = Annotated[int | None, _number("seed", None, "Of every draw in the run [1]
 EvalEvery = Annotated[int | None, _number("eval-every", None, "Rounds between evaluations [4].")]
 Dtype = Annotated[str | None, _text("dtype", None, "float32 or float64.")]
 
+ClientFlops = Annotated[float, typer.Option(metavar="FLOP/s", help="Of a client, for the modelled seconds.")]
+ServerFlops = Annotated[float, typer.Option(metavar="FLOP/s", help="Of the server, for each client it works with.")]
+Up = Annotated[float, typer.Option(metavar="MBIT/S", help="A client's link to the server, or to the next client.")]
+Down = Annotated[float, typer.Option(metavar="MBIT/S", help="The way back.")]
+Latency = Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="Of every message.")]
+
 
 def given(flags: dict[str, Any]) -> dict[str, Any]:
     """The fields of Setting that were given on the command line; flags: a command's arguments by name."""
@@ -55,3 +64,15 @@ def setting(flags: dict[str, Any]) -> "Setting":
     from baton.setting import Setting
 
     return Setting(**given(flags))
+
+
+def rates(flags: dict[str, Any]) -> "Rates":
+    """Those of the time model."""
+    from baton.ledger import Rates
+
+    for name in ("client_flops", "server_flops", "up", "down", "latency"):
+        x = flags[name]
+        if not (x > 0 or (name == "latency" and x == 0)) or x == float("inf"):
+            raise BadInput(f"{name}: {x:g}; a finite number above 0 is right")
+    up, down = (flags[name] * 1e6 / 8 for name in ("up", "down"))
+    return Rates(flags["client_flops"], flags["server_flops"], up, down, flags["latency"])

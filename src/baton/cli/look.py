@@ -111,7 +111,12 @@ def show(run: str, runs: Path) -> None:
         table.add_column(name.replace("_", " "), overflow="fold")
     for i in range(len(found.metrics["round"]))[-10:]:
         values = [found.metrics[name][i] for name in names]
-        table.add_row(*("" if v != v and values[0] != found.diverged else f"{v:.6g}" for v in values))
+        table.add_row(
+            *(
+                "" if v != v and values[0] != found.diverged else f"{v:.0f}" if name.startswith("bytes") else f"{v:.6g}"
+                for name, v in zip(names, values, strict=True)
+            )
+        )
     console.print(table)
 
 

@@ -1,21 +1,17 @@
 """`baton report`, `baton watch` and `baton demo`: pages."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from baton.cli import flags
 from baton.cli.common import Device, Method, Quiet, Runs, Scale, app
 from baton.cli.train import train
-from baton.errors import BadInput
 
 Studies = Annotated[
     list[str], typer.Argument(metavar="STUDY.toml...", help="Study files, or the names of shipped ones.")
 ]
-
-
-def _rate(unit: str, help: str) -> Any:
-    return typer.Option(metavar=unit, help=help)
 
 
 @app.command()
@@ -30,21 +26,18 @@ def report(
     overlay: Annotated[
         bool, typer.Option("--overlay", help="With what the theorems promise; for studies of quadratics.")
     ] = False,
-    client_flops: Annotated[float, _rate("FLOP/s", "Of a client, for the modelled seconds.")] = 5e9,
-    server_flops: Annotated[float, _rate("FLOP/s", "Of the server, for each client it works with.")] = 1e12,
-    up: Annotated[float, _rate("MBIT/S", "A client's link to the server, or to the next client.")] = 10.0,
-    down: Annotated[float, _rate("MBIT/S", "The way back.")] = 50.0,
-    latency: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="Of every message.")] = 0.03,
+    client_flops: flags.ClientFlops = 5e9,
+    server_flops: flags.ServerFlops = 1e12,
+    up: flags.Up = 10.0,
+    down: flags.Down = 50.0,
+    latency: flags.Latency = 0.03,
 ) -> None:
     """Figures, tables and a page of studies, from the store."""
+    rates = flags.rates(dict(locals()))
     from baton import report as reports
     from baton import study as studies
-    from baton.ledger import Rates
     from baton.store import Store
 
-    rates = Rates(client_flops, server_flops, up * 1e6 / 8, down * 1e6 / 8, latency)
-    if not all(0 < rate < float("inf") for rate in rates[:-1]) or not latency < float("inf"):
-        raise BadInput(f"report: rates of {', '.join(f'{r:g}' for r in rates)}; finite numbers above 0 are right")
     print(reports.report([studies.read(name, scale, method) for name in study], Store(runs), out, overlay, rates))
 
 

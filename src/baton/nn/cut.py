@@ -24,6 +24,7 @@ class Cut(NamedTuple):
     """A legal cut."""
 
     name: str  # of the layer it lies behind
+    layer: str  # and its kind: Conv2d
     shape: tuple[int, ...]  # the smashed data of one sample
     client: int  # numbers in the parameters before it
     server: int  # and behind it
@@ -173,7 +174,8 @@ def cuts(net: Net) -> list[Cut]:
     found = []
     for name, node in _legal(traced).items():
         client = sum(sizes[n] for n in traced.params(traced.part(None, node)))
-        found.append(Cut(name, traced.shapes[node], client, sum(sizes.values()) - client))
+        kind = type(net.module.get_submodule(name)).__name__.removeprefix("Keyed")
+        found.append(Cut(name, kind, traced.shapes[node], client, sum(sizes.values()) - client))
     return found
 
 

@@ -1,0 +1,115 @@
+"""`baton ledger`: what would cross the network, before anything is trained."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from baton.cli import flags
+from baton.cli.common import DataDir, Json, app, print_json, use_data_dir
+
+if TYPE_CHECKING:
+    from baton.books import Account
+    from baton.setting import Setting
+
+WAYS = ("up", "down", "peer")
+
+
+@app.command()
+def ledger(
+    dataset: flags.Dataset = None,
+    partition: flags.Partition = None,
+    model: flags.Model = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option("--algorithm", "-a", metavar="NAME", help="One, by step, leg, round and run.", show_default=False),
+    ] = None,
+    schedule: flags.Schedule = None,
+    clients: flags.Clients = None,
+    participants: flags.Participants = None,
+    local_steps: flags.LocalSteps = None,
+    rounds: flags.Rounds = None,
+    batch_size: flags.BatchSize = None,
+    sampling: flags.Sampling = None,
+    lr: flags.Lr = None,
+    clip: flags.Clip = None,
+    weight_decay: flags.WeightDecay = None,
+    seed: flags.Seed = None,
+    eval_every: flags.EvalEvery = None,
+    dtype: flags.Dtype = None,
+    client_flops: flags.ClientFlops = 5e9,
+    server_flops: flags.ServerFlops = 1e12,
+    up: flags.Up = 10.0,
+    down: flags.Down = 50.0,
+    latency: flags.Latency = 0.03,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """Bytes that cross the network, and modelled seconds: of all ways of training, at every cut, or of one in detail.
+
+    Nothing is trained. Rounds are those of the run, with its participants and their samples.
+    """
+    words = dict(locals())
+    rates = flags.rates(words)
+    use_data_dir(data_dir)
+    setting = flags.setting(words)
+
+    from baton.ledger import seconds
+
+    found = _accounts(setting, [algorithm] if algorithm else [])
+    took = {spec: seconds(own.way, rates) for spec, own in found.items()}
+    if as_json:
+        shown = {s: {**_parts(own, setting.rounds), "seconds_a_round": took[s]} for s, own in found.items()}
+        print_json({"setting": setting.model_dump(), "rates": rates._asdict(), "algorithms": shown})
+        return
+    s = setting
+    print(
+        f"{s.model} on {s.dataset}, {s.partition}: S = {s.participants} of M = {s.clients}, K = {s.local_steps}, ",
+        end="",
+    )
+    print(f"b = {s.batch_size}, {s.rounds} rounds; legs and rounds are means over them")
+    if algorithm:
+        _detail(next(iter(found.values())), took[setting.algorithm], setting)
+    else:
+        _compare(found, took)
+
+
+def _accounts(setting: "Setting", specs: list[str]) -> "dict[str, Account]":
+    """By algorithm: those named, or all that the model can be trained by, at every cut."""
+    import torch
+
+    from baton import algorithms, ledger
+    from baton.books import account
+    from baton.nn.cut import cuts
+    from baton.program import Program, sides_of
+
+    program = Program([setting], torch.device("cpu"))
+    if specs:
+        return {setting.algorithm: account(program, program.prices)}
+    both = [f"{name}:cut={cut.name}" for name in ("ssl", "splitfed") for cut in cuts(program.net)]
+    built = {spec: algorithms.build(spec) for spec in ("sequential", "parallel", *both)}
+    return {
+        spec: account(program, ledger.prices(each, program.net, sides_of(each, program.net)))
+        for spec, each in built.items()
+    }
+
+
+def _parts(own: "Account", rounds: int) -> dict[str, Any]:
+    run = {way: rounds * count for way, count in own.round.items()}
+    return {"step": own.step, "leg": own.leg, "round": own.round, "run": run}
+
+
+def _detail(own: "Account", took: float, setting: "Setting") -> None:
+    print(f"\n{setting.algorithm + ', bytes':32}" + "".join(f"{way:>16}" for way in (*WAYS, "seconds")))
+    heads = f"a step of {setting.batch_size} samples", "a leg", "a round", f"{setting.rounds} rounds"
+    times = None, None, took, took * setting.rounds
+    for head, part, time in zip(heads, _parts(own, setting.rounds).values(), times, strict=True):
+        cells = [f"{part[way]:,.0f}" for way in WAYS] + [f"{time:,.3g}" if time is not None else ""]
+        print(f"{head:32}" + "".join(f"{cell:>16}" for cell in cells).rstrip())
+
+
+def _compare(found: "dict[str, Account]", took: dict[str, float]) -> None:
+    wide = max(len(spec) for spec in found)
+    print(f"\n{'bytes a round':{wide}}" + "".join(f"{way:>14}" for way in (*WAYS, "in all")) + f"{'seconds':>12}")
+    for spec, own in found.items():
+        counts = [own.round[way] for way in WAYS]
+        print(f"{spec:{wide}}" + "".join(f"{x:>14,.0f}" for x in (*counts, sum(counts))) + f"{took[spec]:>12.3g}")
