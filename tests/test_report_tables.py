@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from baton import paper, study
 from baton.engine import Snapshot
 from baton.errors import BadInput
 from baton.report import compare, grid, latex, layout, tables, words
+from baton.report.grid import leader, leaders
 from baton.setting import Setting
 from baton.store import Run, Store
 from baton.study import Study
@@ -805,3 +807,16 @@ def test_two_fields_searched_together(store: Store) -> None:
     assert made["head"] == [[("Algorithm", 1), ("none", 1), ("5", 1)]]
     assert [(c["text"], c["strong"]) for c in made["body"][0][1:]] == [("65.00", False), ("66.00", True)]
     assert words.names(shown, "clip") == {0.0: "none", 5.0: "5"}
+
+
+@given(st.lists(st.floats(0, 100), min_size=2, max_size=6), st.floats(0, 5))
+def test_those_who_are_ahead_are_so_by_more_than_the_margin(scores: list[float], margin: float) -> None:
+    report = {"margin": margin, "log": False}
+    found = leaders(dict(enumerate(scores)), report)
+    behind = [x for place, x in enumerate(scores) if place not in found]
+    ahead = sorted((scores[place] for place in found), reverse=True)
+    if found:
+        assert min(ahead) - max(behind) > margin
+    close = ahead if found else sorted(scores, reverse=True)
+    assert all(a - b <= margin for a, b in pairwise(close))
+    assert leader(dict(enumerate(scores)), report) == (found[0] if len(found) == 1 else None)

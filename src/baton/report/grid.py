@@ -134,19 +134,34 @@ def common(settings: Sequence[Setting]) -> dict[str, Any]:
 
 
 def ahead(panel: Panel, report: Report) -> Any | None:
-    """The line better than every other by more than the margin; None if there is none, or if one is not there yet.
+    """The line better than every other by more than the margin; None if there is none, or if one is not there yet."""
+    found = ahead_together(panel, report)
+    return found[0] if len(found) == 1 else None
 
-    On a log axis a margin has no fixed size, so that plainly better is ahead.
-    """
+
+def ahead_together(panel: Panel, report: Report) -> tuple[Any, ...]:
+    """The lines better than all others by more than the margin, the best first; () where there is no such gap."""
     if len(panel.curves) < 2 or any(curve.best is None for curve in panel.curves.values()):
-        return None
+        return ()
     sign = 1 if report["best"] == "max" else -1
     scores = {line: sign * c.best.mean if c.best and not c.best.lost else -np.inf for line, c in panel.curves.items()}
-    return leader(scores, report)
+    return leaders(scores, report)
 
 
 def leader(scores: Mapping[Any, float], report: Report) -> Any | None:
     """The highest of two or more scores, if it is higher than every other by more than the margin."""
-    first, second = sorted(scores, key=lambda line: scores[line], reverse=True)[:2]
+    found = leaders(scores, report)
+    return found[0] if len(found) == 1 else None
+
+
+def leaders(scores: Mapping[Any, float], report: Report) -> tuple[Any, ...]:
+    """The highest scores, down to the first gap wider than the margin; () if there is none.
+
+    On a log axis a margin has no fixed size, so that plainly better is ahead.
+    """
+    ranked = sorted(scores, key=lambda line: scores[line], reverse=True)
     margin = 0.0 if report["log"] else report["margin"]
-    return first if scores[first] - scores[second] > margin else None
+    for place in range(1, len(ranked)):
+        if scores[ranked[place - 1]] - scores[ranked[place]] > margin:
+            return tuple(ranked[:place])
+    return ()

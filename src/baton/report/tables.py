@@ -6,7 +6,7 @@ from typing import Any
 
 from baton.report import words
 from baton.report.curves import Curve, Point, at, values
-from baton.report.grid import Panel, ahead
+from baton.report.grid import Panel, ahead, ahead_together
 from baton.report.search import METHODS, place, search_files, search_rows
 from baton.setting import Setting
 from baton.study import Study
@@ -190,10 +190,12 @@ def _finding(study: Study, panels: Sequence[Panel]) -> str:
     ready = [p for p in panels if len(p.curves) > 1 and all(curve.best for curve in p.curves.values())]
     if not ready:
         return "nothing to compare yet."
-    wins = Counter(won for won in (ahead(panel, report) for panel in ready) if won is not None)
-    ranked = sorted(wins, key=lambda line: -wins[line])
+    wins = Counter(won for won in (frozenset(ahead_together(panel, report)) for panel in ready) if won)
+    ranked = sorted(wins, key=lambda lines: -wins[lines])
     groups = words.counted(len(ready), "group")
-    parts = [f"{names[line]} {'in' if i else 'is ahead in'} {wins[line]}" for i, line in enumerate(ranked)]
+    called = {lines: " and ".join(names[line] for line in names if line in lines) for lines in ranked}
+    verb = "are" if ranked and len(ranked[0]) > 1 else "is"
+    parts = [f"{called[won]} {'in' if i else f'{verb} ahead in'} {wins[won]}" for i, won in enumerate(ranked)]
     if parts:
         parts[0] += f" of {groups}"
     even = len(ready) - wins.total()
