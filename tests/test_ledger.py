@@ -82,6 +82,12 @@ def test_a_step_a_leg_and_a_round() -> None:
     assert [int(x) for x in ledger.leg(through, torch.tensor(50), torch.tensor(3), one)] == [1512, 1362, 0]
 
 
+@pytest.mark.parametrize(("parallel", "relay"), [(True, "average"), (False, "peer")])
+def test_an_algorithm_of_the_users_own_need_not_say_how_parameters_travel(parallel: bool, relay: str) -> None:
+    own = algorithms.build("parallel")._replace(parallel=parallel)
+    assert ledger.prices(own, Program([Setting()], CPU).net, None).relay == relay
+
+
 @given(
     sizes=st.lists(st.integers(0, 45), min_size=2, max_size=5).filter(any),
     steps=st.integers(1, 7),

@@ -47,7 +47,6 @@ class Algorithm(NamedTuple):
     init: Callable[[Params], State] = _same
     model: Callable[[State], Params] = _same
     parallel: bool = False  # whether a round trains its S participants at once: the memory it needs, the time it takes
-    relay: str = (
-        "peer"  # how clients come by their parameters: peer (to peer), server (by way of it), average (from it)
-    )
+    relay: str = ""  # how clients come by parameters: peer (to peer), server (by way of it), average (from it);
+    # "": peer, or average where legs are parallel
     split: Split | None = None  # None: every leg is a whole model's

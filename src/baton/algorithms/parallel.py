@@ -25,7 +25,7 @@ def parallel(*, weighting: str = "uniform", server_lr: float = 1.0) -> Algorithm
             return {name: mean[name] for name in x}
         return {name: leaf + server_lr * (mean[name] - leaf) for name, leaf in x.items()}
 
-    return Algorithm(round, parallel=True, relay="average")
+    return Algorithm(round, parallel=True)
 
 
 def shares(order: Tensor, sites: Sites, weighting: str) -> Tensor:
