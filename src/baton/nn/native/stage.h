@@ -192,6 +192,9 @@ static void pack(const Chain *m, float *const *leaves, const i64 *sizes, i64 lan
         if (!has_weights(l)) continue;
         const i64 places = l->kind == CONV ? l->kernel * l->kernel : l->h * l->w, pitch = m->buffer[i].pitch;
         const float *from = leaves[l->weight] + lane * sizes[l->weight];
+        /* Padding is zero: a lane before this one may have left the finite numbers, there too. */
+        if (s->cols > l->oc || pitch > l->c) memset(to + s->weight, 0, (size_t)(s->rows * s->cols) * sizeof(float));
+        if (s->bias >= 0) memset(to + s->bias, 0, (size_t)s->cols * sizeof(float));
         if (places == 1)
             transpose(from, l->c, to + s->weight, s->cols, l->oc, l->c);
         else
