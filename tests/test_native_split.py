@@ -227,6 +227,16 @@ def test_what_has_no_such_kernel_goes_through_torch(fixed: dict[str, str]) -> No
     assert type(program.legs) is SplitLegs
 
 
+def test_both_sides_have_stages() -> None:
+    """Flattening is none."""
+    module = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.Linear(4, 2))
+    layers = graph.layers(module, torch.zeros(1, 1, 4, 4))
+    assert layers is not None
+    sizes = {name: tuple(p.shape) for name, p in module.named_parameters()}
+    found = [native.compile(layers, sizes, (1, 4, 4), None, cut) is not None for cut in (1, 2, 3)]
+    assert found == [False, True, True]
+
+
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BATON_NATIVE", "0")
     program = Program([Setting(model="mlp", clients=4, algorithm="ssl:cut=1")], CPU)

@@ -164,7 +164,8 @@ def _stages(
             return None
         shape = layer.shape
     once = len(used) == len(sizes) and set(used.values()) == {1}  # each parameter in one layer
-    return stages if once and image == (*shape, 1, 1) else None
+    sides = {stage.side for stage in stages} == ({0, 1} if cut < len(layers) else {0})
+    return stages if once and sides and image == (*shape, 1, 1) else None
 
 
 def _pointers(tensors: list[Tensor]) -> "ctypes.Array[ctypes.c_void_p]":

@@ -1,7 +1,7 @@
-/* One client's K local steps, for all lanes: gather, forward, backward, clip, decay, step. Lanes are spread over threads;
- * a lane does all its steps before the next, so that its weights stay in the core's cache. Lanes that are left over are
- * split by samples instead, between threads that meet at a barrier. A leg has one chain of stages, in split form two: then
- * the first one's output is copied into the second, and the loss' derivative by it back. */
+/* One client's K local steps, for all lanes: gather, forward, backward, clip, decay, step. Lanes are spread over
+ * threads; a lane does all its steps before the next, so that its weights stay in the core's cache. Lanes that are left
+ * over are split by samples instead, between threads that meet at a barrier. A leg has one chain of stages, or in split
+ * form two: then the first one's output is copied into the second, and the loss' derivative by it back. */
 
 #include <math.h>
 #include <pthread.h>
@@ -256,7 +256,8 @@ static void work(Run *r, i64 thread) {
     float *w = workspace(r, thread);
     EACH_SIDE(r, m) {
         memset(w + m->begin, 0, (size_t)(m->zeros - m->begin) * sizeof(float)); /* borders and padding stay zero */
-        if (m->grads >= 0) memset(w + m->grads + m->parameters - 16, 0, 16 * sizeof(float)); /* what rounding up added */
+        if (m->grads >= 0) /* what rounding up added */
+            memset(w + m->grads + m->parameters - 16, 0, 16 * sizeof(float));
     }
     for (i64 lane; (lane = atomic_fetch_add(&r->next, 1)) < whole;) {
         if (job->logits)
