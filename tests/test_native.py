@@ -287,13 +287,16 @@ def test_a_client_without_samples_hands_the_model_on() -> None:
 @pytest.mark.parametrize("build", [mlp, lenet5, cnn])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_not_finite_stays_so(build: Callable[..., nn.Module], value: float) -> None:
-    one = case(made(build, (1, 28, 28)), (1, 28, 28), batch=4)
+    one = case(made(build, (1, 28, 28)), (1, 28, 28), lanes=3, batch=4)
     name = next(iter(one.params))
-    one.params[name].view(2, -1)[1, :] = value
+    one.params[name].view(3, -1)[1, :] = value  # the lane after it goes through the same memory
     found = one.steps()
-    assert all(torch.isfinite(leaf[0]).all() for leaf in found.values())
+    assert all(torch.isfinite(leaf[[0, 2]]).all() for leaf in found.values())
     assert not any(torch.isfinite(leaf[1]).all() for leaf in found.values())
-    assert not torch.isfinite(one.kernels.logits(one.params, one.inputs[3], torch.arange(4), 1)[1]).any()
+    assert same({n: leaf[2:] for n, leaf in found.items()}, one.lane(2))
+    outputs = one.kernels.logits(one.params, one.inputs[3], torch.arange(4), 1)
+    assert not torch.isfinite(outputs[1]).any()
+    assert torch.isfinite(outputs[[0, 2]]).all()
 
 
 def test_other_graphs_have_no_kernels() -> None:

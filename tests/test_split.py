@@ -316,8 +316,8 @@ def test_with_noise_the_gradient_is_that_of_the_noisy_model(spec: str) -> None:
 
 
 def test_split_legs_are_never_trained_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """float32 and cross-entropy, where the C kernels would do: they evaluate, and train nothing."""
-    program = Program([Setting(model="mlp", clients=4, algorithm="ssl:cut=1", clip=1.0)], CPU)
+    """float32 and cross-entropy, where kernels train whole legs: with labels at the client they only evaluate."""
+    program = Program([Setting(model="mlp", clients=4, algorithm="ssl:cut=1,head=4", clip=1.0)], CPU)
     assert type(program.legs) is SplitLegs
 
     def trained(*_: object) -> None:

@@ -32,11 +32,14 @@ def choose(
 ) -> Legs:
     """For this model, these data and the device they are on; clipped: whether any lane clips its gradients.
 
-    A model with sides is trained in split form and in no other way; the fastest way only evaluates it.
+    A model with sides is trained in split form and in no other way; a way to train it whole only evaluates it.
     """
-    whole = _kernels(net, data, clients, precision, threads) or _torch(net, data, clients, clipped, threads)
     if form is None or sides is None:
-        return whole
+        return _kernels(net, data, clients, precision, threads) or _torch(net, data, clients, clipped, threads)
+    found = _split_kernels(net, data, clients, threads, form, sides)
+    if found is not None:
+        return found
+    whole = choose(net, data, clients, clipped, precision, threads)
     return SplitLegs(net, data, clients, form, sides, whole, clipped, threads)
 
 
@@ -48,8 +51,24 @@ def _torch(net: Net, data: Dataset, clients: Clients, clipped: bool, threads: in
 def _kernels(net: Net, data: Dataset, clients: Clients, precision: str, threads: int) -> Legs | None:
     """Known layers, cross-entropy, float32."""
     layers = net.layers()
-    if layers is None or data.loss is not cross_entropy or net.dtype != torch.float32:
+    if layers is None or not _usual(net, data):
         return None
     if net.device.type == "cpu":
         return native.build(net, layers, data, clients, threads)
     return cuda.build(net, layers, data, clients, precision) if find_spec("triton") else None
+
+
+def _split_kernels(net: Net, data: Dataset, clients: Clients, threads: int, form: Split, sides: Sides) -> Legs | None:
+    """The same on a CPU, cut once, and smashed data without noise."""
+    if net.device.type != "cpu" or form.noise or not _usual(net, data):
+        return None
+    known = sides.layers(net.sample)
+    if known is None:
+        return None
+    layers, cut = known
+    return native.build(net, layers, data, clients, threads, cut, form.clip == "per_side")
+
+
+def _usual(net: Net, data: Dataset) -> bool:
+    """What all kernels are for."""
+    return data.loss is cross_entropy and net.dtype == torch.float32

@@ -14,8 +14,19 @@ from baton.nn import Net, graph, native
 AUGMENTED = 2048  # samples that are augmented at once
 
 
-def build(net: Net, layers: list[graph.Layer], data: Dataset, clients: Clients, threads: int) -> "Native | None":
-    """None where there is no such kernel, or no compiler."""
+def build(
+    net: Net,
+    layers: list[graph.Layer],
+    data: Dataset,
+    clients: Clients,
+    threads: int,
+    cut: int = 0,
+    apart: bool = False,
+) -> "Native | None":
+    """None where there is no such kernel, or no compiler.
+
+    cut: of a model in split form, the layers on the client's side; apart: each side clips by its own norm.
+    """
     bytes_ = clients.x.dtype == torch.uint8
     if bytes_ and not isinstance(data.prepare, Normaliser):
         return None
@@ -23,12 +34,12 @@ def build(net: Net, layers: list[graph.Layer], data: Dataset, clients: Clients, 
         return None
     pixels = native.Pixels(data.prepare.scale, data.prepare.shift) if isinstance(data.prepare, Normaliser) else None
     sizes = net.sizes()
-    kernels = native.compile(layers, sizes, tuple(clients.x.shape[1:]), pixels)
+    kernels = native.compile(layers, sizes, tuple(clients.x.shape[1:]), pixels, cut, apart)
     return Native(kernels, list(sizes), data, clients, threads) if kernels else None
 
 
 class Native:
-    """Known chains of layers in float32."""
+    """Known chains of layers in float32, whole or in split form."""
 
     def __init__(
         self, kernels: native.Kernels, names: list[str], data: Dataset, clients: Clients, threads: int

@@ -16,7 +16,7 @@ from baton.errors import BadInput
 from baton.lanes import Params
 from baton.nn.dropout import dropouts, keyed
 from baton.nn.flops import flops
-from baton.nn.graph import Leaves, shapes_of
+from baton.nn.graph import SAMPLES, Layer, Leaves, layers, shapes_of
 from baton.nn.net import Net
 
 
@@ -208,6 +208,10 @@ class Side:
         """Of one sample's forward pass; and what comes out."""
         return flops(self._module, sample), self._module(sample)
 
+    def layers(self, sample: Tensor) -> list[Layer] | None:
+        """Its layers on sample [1, ...], where all are known."""
+        return layers(self._module, sample)
+
 
 class Sides(NamedTuple):
     """A model cut once, or twice: then the client has its first and its last part, and the server the one between."""
@@ -221,6 +225,16 @@ class Sides(NamedTuple):
         front, smashed = self.front.flops(sample)
         back, features = self.back.flops(smashed)
         return front + (self.head.flops(features)[0] if self.head else 0), back
+
+    def layers(self, sample: Tensor) -> tuple[list[Layer], int] | None:
+        """The layers of a model cut once, and how many are the client's; None where not all are known."""
+        front = self.front.layers(sample)
+        back = self.back.layers(sample.new_zeros(1, *self.front.shape))
+        if self.head or front is None or back is None:
+            return None
+        known = len(front)
+        moved = (tuple(known - 1 if i == SAMPLES else known + i for i in layer.inputs) for layer in back)
+        return front + [layer._replace(inputs=i) for layer, i in zip(back, moved, strict=True)], known
 
     def split(self, x: Params) -> tuple[Params, Params]:
         """(client side, server side) of a model's parameters; what no layer reads is the server's."""

@@ -32,7 +32,8 @@ class _Stage(ctypes.Structure):
     """Layer of stage.h."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("kind", "c", "h", "w", "oc", "oh", "ow", "kernel", "stride", "padding")),
+        *((name, ctypes.c_int64) for name in ("kind", "side", "c", "h", "w", "oc", "oh", "ow")),
+        *((name, ctypes.c_int64) for name in ("kernel", "stride", "padding")),
         *((name, ctypes.c_int64) for name in ("relu", "pool", "weight", "bias", "threshold", "number", "call")),
         ("scale", ctypes.c_double),
     )
@@ -59,7 +60,9 @@ class _Job(ctypes.Structure):
         ("pool", _Pool),
         *((name, ctypes.c_void_p) for name in ("params", "results", "sizes")),
         *((name, ctypes.c_int64) for name in ("lanes", "steps", "batch", "repeat")),
-        *((name, ctypes.c_void_p) for name in ("lr", "clip", "decay", "places", "weight", "key")),
+        *((name, ctypes.c_void_p) for name in ("lr", "clip", "decay")),
+        ("apart", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("places", "weight", "key")),
         *((name, ctypes.c_int64) for name in ("shared", "block", "threads", "split")),
         *((name, ctypes.c_void_p) for name in ("logits", "space")),
         ("floats", ctypes.c_int64),
@@ -82,24 +85,35 @@ class _Space:
 
 
 def compile(
-    layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[int, ...], pixels: Pixels | None
+    layers: list[Layer],
+    sizes: dict[str, tuple[int, ...]],
+    sample: tuple[int, ...],
+    pixels: Pixels | None,
+    cut: int = 0,
+    apart: bool = False,
 ) -> "Kernels | None":
     """Kernels of a chain of layers; sizes: of one lane's parameters, sample: of one input as it is stored.
 
+    cut: of a model in split form, the layers on the client's side; apart: each side clips by its own norm.
     None for layers that are not such a chain, and where there is no compiler.
     """
-    stages = _stages(layers, sizes, sample)
+    stages = _stages(layers, sizes, sample, cut or len(layers))
     planes = sample[0] if len(sample) == 3 else 1
     if pixels is not None and {len(pixels.scale), len(pixels.shift)} - {1, planes}:
         raise ValueError(f"pixels: {len(pixels.scale)} scales and {len(pixels.shift)} shifts for {planes} channels")
     code = library() if stages else None
     if stages is None or code is None:
         return None
-    return Kernels(code, stages, sizes, sample, pixels or Pixels((1.0,), (0.0,)))
+    return Kernels(code, stages, sizes, sample, pixels or Pixels((1.0,), (0.0,)), apart)
 
 
-def _stages(layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[int, ...]) -> list[_Stage] | None:
-    """Layers as leg.c takes them: no flattening, and ReLU and pooling right after a convolution as a part of it."""
+def _stages(
+    layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[int, ...], cut: int
+) -> list[_Stage] | None:
+    """Layers as leg.c takes them: no flattening, and ReLU and pooling right after a convolution as a part of it.
+
+    Those from `cut` on are the server's; no stage is on both sides.
+    """
     names, used = list(sizes), Counter[str]()
     calls: Counter[int] = Counter()
     image: tuple[int, ...] = sample if len(sample) == 3 else (prod(sample), 1, 1)  # as the buffers see what comes in
@@ -109,12 +123,12 @@ def _stages(layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tupl
         if layer.inputs != ((i - 1,) if i else (SAMPLES,)):
             return None
         c, h, w = image
-        new = _Stage(c=c, h=h, w=w, oc=c, oh=h, ow=w, weight=-1, bias=-1)
+        new = _Stage(side=i >= cut, c=c, h=h, w=w, oc=c, oh=h, ow=w, weight=-1, bias=-1)
         if layer.weight:
             used.update(name for name in (layer.weight, layer.bias) if name)
             new.weight = names.index(layer.weight)
             new.bias = names.index(layer.bias) if layer.bias else -1
-        last = stages[-1] if stages else None
+        last = stages[-1] if stages and stages[-1].side == new.side else None
         if layer.kind == "conv" and len(shape) == 3:
             new.kind, new.kernel, new.stride, new.padding = _CONV, sizes[layer.weight][-1], layer.stride, layer.padding
             new.oc, new.oh, new.ow = image = layer.shape
@@ -150,7 +164,8 @@ def _stages(layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tupl
             return None
         shape = layer.shape
     once = len(used) == len(sizes) and set(used.values()) == {1}  # each parameter in one layer
-    return stages if once and image == (*shape, 1, 1) else None
+    sides = {stage.side for stage in stages} == ({0, 1} if cut < len(layers) else {0})
+    return stages if once and sides and image == (*shape, 1, 1) else None
 
 
 def _pointers(tensors: list[Tensor]) -> "ctypes.Array[ctypes.c_void_p]":
@@ -167,8 +182,10 @@ class Kernels:
         sizes: dict[str, tuple[int, ...]],
         sample: tuple[int, ...],
         pixels: Pixels,
+        apart: bool,
     ) -> None:
         self._space: _Space | None = None
+        self._apart = apart
         self._run = code.baton_run
         self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int
         self._stages = (_Stage * len(stages))(*stages)
@@ -217,7 +234,7 @@ class Kernels:
         if batch < 1:
             raise ValueError("places: no samples in a batch")
         if lanes:
-            job = _Job(lanes=lanes, steps=steps, batch=batch, repeat=lanes // own, block=batch)
+            job = _Job(lanes=lanes, steps=steps, batch=batch, repeat=lanes // own, block=batch, apart=self._apart)
             job.lr, job.clip, job.decay = (v.data_ptr() for v in numbers)
             job.weight, job.key, job.pool.y = weight.data_ptr(), key.data_ptr(), labels.data_ptr()
             made = _pointers(results)

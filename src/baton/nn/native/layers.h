@@ -126,7 +126,7 @@ INLINE void each_point(const Winograd *f, Product p, i64 a_plane, i64 b_plane, i
         for (i64 x = 0; x < (s)->yw; x += (s)->fast->m, square++)
 
 /* Samples k to k + some of the input, transformed. */
-static void fast_points(const Model *m, const Stage *s, const Buffer *in, i64 k, i64 some, float *w) {
+static void fast_points(const Chain *m, const Stage *s, const Buffer *in, i64 k, i64 some, float *w) {
     const i64 pitch = in->pitch;
     for (i64 i = 0; i < some; i++)
         SQUARES(s)
@@ -135,7 +135,7 @@ static void fast_points(const Model *m, const Stage *s, const Buffer *in, i64 k,
                             pitch);
 }
 
-static void fast_forward(const Model *m, const Stage *s, const Buffer *in, const Buffer *out, i64 k, i64 some, float *w,
+static void fast_forward(const Chain *m, const Stage *s, const Buffer *in, const Buffer *out, i64 k, i64 some, float *w,
                          const float *params, float *winner) {
     const Winograd *f = s->fast;
     const i64 n = f->n, pitch = in->pitch, cols = s->cols, tap = pitch * cols, rows = some * s->tiles;
@@ -161,7 +161,7 @@ static void fast_forward(const Model *m, const Stage *s, const Buffer *in, const
 }
 
 /* The derivative by the output of samples k to k + some, transformed; and the bias' gradient. */
-static void fast_slopes(const Model *m, const Stage *s, const Buffer *out, i64 k, i64 some, float *w, float *grads) {
+static void fast_slopes(const Chain *m, const Stage *s, const Buffer *out, i64 k, i64 some, float *w, float *grads) {
     float *image = w + m->image;
     for (i64 i = 0; i < some; i++) {
         const i64 at = (k + i) * out->size;
@@ -174,7 +174,7 @@ static void fast_slopes(const Model *m, const Stage *s, const Buffer *out, i64 k
     }
 }
 
-static void fast_weights(const Model *m, const Stage *s, const Buffer *in, i64 k, i64 some, i64 count, float *w,
+static void fast_weights(const Chain *m, const Stage *s, const Buffer *in, i64 k, i64 some, i64 count, float *w,
                          float *grads) {
     const Winograd *f = s->fast;
     const i64 n = f->n, pitch = in->pitch, cols = s->cols, tap = pitch * cols;
@@ -192,7 +192,7 @@ static void fast_weights(const Model *m, const Stage *s, const Buffer *in, i64 k
     }
 }
 
-static void fast_back(const Model *m, const Stage *s, const Buffer *in, i64 k, i64 some, float *w, const float *params) {
+static void fast_back(const Chain *m, const Stage *s, const Buffer *in, i64 k, i64 some, float *w, const float *params) {
     const Winograd *f = s->fast;
     const i64 n = f->n, pitch = in->pitch, cols = s->cols, outs = s->l.oc, rows = some * s->tiles;
     float *panel = w + m->panel_back, *block = w + m->block, *turned = w + m->turned;
@@ -273,7 +273,12 @@ static void draw_mask(const Layer *l, const Buffer *b, u64 key, i64 first, i64 c
                 for (i64 c = 0, i = pixel(one, n, y, x), j = pixel(other, n, y, x); c < (one)->pitch; \
                      c += PAD, i += PAD, j += PAD)
 
-static void forward(const Model *m, float *w, const float *params, i64 first, i64 count, const u64 *key) {
+/* The same image from one buffer to another. */
+static void copy(const Buffer *one, const float *from, const Buffer *other, float *to, i64 count) {
+    EACH(one, other) store(to + j, load(from + i));
+}
+
+static void forward(const Chain *m, float *w, const float *params, i64 first, i64 count, const u64 *key) {
     for (i64 k = 0; k < m->stages; k++) {
         const Stage *s = &m->stage[k];
         const Buffer *in = &m->buffer[k], *out = &m->buffer[k + 1];
@@ -306,13 +311,13 @@ static void forward(const Model *m, float *w, const float *params, i64 first, i6
             draw_mask(&s->l, in, *key, first, count, w + s->mask);
             EACH(in, out) store(to + j, load(from + i) * load(w + s->mask + i));
         } else {
-            EACH(in, out) store(to + j, load(from + i));
+            copy(in, from, out, to, count);
         }
     }
 }
 
 /* From the derivative by the last buffer to the gradient. */
-static void backward(const Model *m, float *w, const float *params, const float *flipped, float *grads, i64 count) {
+static void backward(const Chain *m, float *w, const float *params, const float *flipped, float *grads, i64 count) {
     for (i64 k = m->stages - 1; k >= 0; k--) {
         const Stage *s = &m->stage[k];
         const Buffer *in = &m->buffer[k], *out = &m->buffer[k + 1];

@@ -1,6 +1,7 @@
-/* One client's K local steps, for all lanes: gather, forward, backward, clip, decay, step. Lanes are spread over threads;
- * a lane does all its steps before the next, so that its weights stay in the core's cache. Lanes that are left over are
- * split by samples instead, between threads that meet at a barrier. */
+/* One client's K local steps, for all lanes: gather, forward, backward, clip, decay, step. Lanes are spread over
+ * threads; a lane does all its steps before the next, so that its weights stay in the core's cache. Lanes that are left
+ * over are split by samples instead, between threads that meet at a barrier. A leg has one chain of stages, or in split
+ * form two: then the first one's output is copied into the second, and the loss' derivative by it back. */
 
 #include <math.h>
 #include <pthread.h>
@@ -32,6 +33,7 @@ typedef struct {
     i64 lanes, steps, batch;
     i64 repeat;                     /* lanes in a row that start from the same parameters */
     const float *lr, *clip, *decay; /* [lanes] */
+    i64 apart;                      /* each side clips by its own norm, not by that of both */
     const i64 *places;              /* [lanes, steps, batch]; evaluation: [lanes or 1, batch] */
     const float *weight;            /* [lanes, steps, batch] */
     const i64 *key;                 /* [lanes, steps] */
@@ -43,23 +45,30 @@ typedef struct {
     i64 floats;                     /* in there */
 } Job;
 
+enum { SIDES = 2 };
+
 typedef struct {
     const Job *job;
-    const Model *model;
+    Chain side[SIDES];
+    i64 sides;
     i64 threads;                /* that could be started */
     atomic_llong next;          /* lane that no thread has taken yet */
     atomic_int status;
     pthread_mutex_t gate;       /* held until `threads` is known */
     pthread_barrier_t *barrier; /* one a team */
-    double *square;             /* one a thread: its part of the squared norm of the gradient */
+    double (*square)[SIDES];    /* one a thread: its part of the squared norm of each side's gradient */
 } Run;
+
+#define EACH_SIDE(r, m) for (const Chain *m = (r)->side; m < (r)->side + (r)->sides; m++)
 
 typedef struct {
     Run *run;
     i64 index;
 } Worker;
 
-INLINE float *workspace(const Run *r, i64 thread) { return r->job->space + thread * r->model->workspace; }
+INLINE const Chain *last_side(const Run *r) { return &r->side[r->sides - 1]; }
+INLINE const Buffer *last_buffer(const Chain *m) { return &m->buffer[m->stages]; }
+INLINE float *workspace(const Run *r, i64 thread) { return r->job->space + thread * last_side(r)->end; }
 
 /* The samples at places[0..count) into the first buffer. */
 static int gather(const Pool *pool, const Buffer *b, const i64 *places, i64 count, float *to) {
@@ -86,8 +95,28 @@ static int gather(const Pool *pool, const Buffer *b, const i64 *places, i64 coun
     return FINE;
 }
 
+/* Samples that were gathered, through all stages; what crosses a cut is copied. lane: where its parameters are. */
+static void all_forward(const Run *r, float *w, const float *lane, i64 first, i64 count, const u64 *key) {
+    EACH_SIDE(r, m) {
+        const Buffer *in = m->buffer, *sent = m->behind ? last_buffer(m - 1) : NULL;
+        if (sent) copy(sent, w + sent->value, in, w + in->value, count);
+        forward(m, w, lane + m->params, first, count, key);
+    }
+}
+
+/* And back, from the derivative by the last buffer. */
+static void all_backward(const Run *r, float *w, const float *lane, i64 count) {
+    for (i64 s = r->sides - 1; s >= 0; s--) {
+        const Chain *m = &r->side[s];
+        const Buffer *in = m->buffer, *sent = m->behind ? last_buffer(m - 1) : NULL;
+        backward(m, w, lane + m->params, lane, w + m->grads, count);
+        if (sent) copy(in, w + in->slope, sent, w + sent->slope, count);
+    }
+}
+
 /* Weights in the other order, for the derivative by a layer's input: this thread's part of them. */
-static void derive(const Model *m, const float *params, float *w, i64 part, i64 parts) {
+static void derive(const Chain *m, float *w, i64 part, i64 parts) {
+    const float *params = w + m->params;
     for (i64 k = 0; k < m->stages; k++) {
         const Stage *s = &m->stage[k];
         if (s->flipped < 0) continue;
@@ -115,8 +144,7 @@ static double squared(const float *x, i64 from, i64 to) {
 }
 
 /* Adds the team's gradients in [from, to) into the first one's. */
-static void gather_gradients(const Run *r, i64 leader, i64 team, i64 from, i64 to) {
-    const i64 grads = r->model->grads;
+static void gather_gradients(const Run *r, i64 grads, i64 leader, i64 team, i64 from, i64 to) {
     float *mine = workspace(r, leader) + grads;
     for (i64 t = leader + 1; t < leader + team; t++) {
         const float *theirs = workspace(r, t) + grads;
@@ -124,80 +152,97 @@ static void gather_gradients(const Run *r, i64 leader, i64 team, i64 from, i64 t
     }
 }
 
+/* What each side's gradient is multiplied with. */
+static void clip_scales(const Run *r, i64 leader, i64 team, float clip, float *scale) {
+    double square[SIDES] = {0.0};
+    const i64 apart = r->job->apart;
+    for (i64 t = leader; t < leader + team; t++)
+        for (i64 s = 0; s < r->sides; s++) square[apart * s] += r->square[t][s];
+    for (i64 s = 0; s < r->sides; s++) {
+        scale[s] = clip / ((float)sqrt(square[apart * s]) + 1e-6f);
+        if (scale[s] > 1.0f) scale[s] = 1.0f; /* NaN stays */
+    }
+}
+
 static void update(float *x, const float *g, i64 from, i64 to, float lr, float scale, float decay) {
     for (i64 i = from; i < to; i++) x[i] -= lr * (scale * g[i] + decay * x[i]);
 }
 
+/* Where a thread's part of a chain's parameters begins: whole vectors, `parameters` being a multiple of 16. */
+INLINE i64 share(const Chain *m, i64 part, i64 parts) { return m->parameters / 16 * part / parts * 16; }
+
 /* All steps of a lane, by thread `leader + part` of a team of `parts`. */
 static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barrier_t *barrier) {
     const Job *job = r->job;
-    const Model *m = r->model;
-    const Buffer *last = &m->buffer[m->stages];
-    float *w = workspace(r, leader + part), *first = workspace(r, leader), *params = first + m->params;
+    const Chain *tail = last_side(r);
+    const Buffer *in = r->side->buffer, *out = last_buffer(tail);
+    float *w = workspace(r, leader + part), *first = workspace(r, leader);
     const float lr = job->lr[lane], clip = job->clip[lane], decay = job->decay[lane];
-    /* Whole vectors: `parameters` is a multiple of 16. */
-    const i64 from = m->parameters / 16 * part / parts * 16, to = m->parameters / 16 * (part + 1) / parts * 16;
     const i64 sample = job->batch * part / parts, count = job->batch * (part + 1) / parts - sample;
-    if (part == 0) pack(m, job->params, job->sizes, lane / job->repeat, params);
+    if (part == 0) EACH_SIDE(r, m) pack(m, job->params, job->sizes, lane / job->repeat, first + m->params);
     if (barrier) pthread_barrier_wait(barrier);
-    i64 *labels = (i64 *)(void *)(w + m->labels);
+    i64 *labels = (i64 *)(void *)(w + tail->labels);
     for (i64 k = 0; k < job->steps && lr != 0.0f; k++) {
         const i64 at = (lane * job->steps + k) * job->batch;
         const float *weight = job->weight + at;
         const u64 key = (u64)job->key[lane * job->steps + k];
         float samples = 0.0f;
         for (i64 n = 0; n < job->batch; n++) samples += weight[n];
-        derive(m, params, first, part, parts);
+        if (samples == 0.0f && tail->behind) continue; /* tau_m steps are done */
+        EACH_SIDE(r, m) derive(m, first, part, parts);
         if (barrier) pthread_barrier_wait(barrier);
-        int status = gather(&job->pool, &m->buffer[0], job->places + at + sample, count, w + m->buffer[0].value);
+        int status = gather(&job->pool, in, job->places + at + sample, count, w + in->value);
         for (i64 n = 0; n < count && !status; n++) {
             labels[n] = job->pool.y[job->places[at + sample + n]];
-            if (labels[n] < 0 || labels[n] >= m->classes) status = BAD_INDEX;
+            if (labels[n] < 0 || labels[n] >= tail->classes) status = BAD_INDEX;
         }
         if (status) {
             atomic_store(&r->status, status);
         } else {
-            forward(m, w, params, sample, count, &key);
-            loss_slope(last, count, w + last->value, labels, weight + sample, 1.0f / (samples > 1.0f ? samples : 1.0f),
-                       w + last->slope);
-            backward(m, w, params, first, w + m->grads, count);
+            all_forward(r, w, first, sample, count, &key);
+            loss_slope(out, count, w + out->value, labels, weight + sample, 1.0f / (samples > 1.0f ? samples : 1.0f),
+                       w + out->slope);
+            all_backward(r, w, first, count);
         }
-        float scale = 1.0f;
+        float scale[SIDES] = {1.0f, 1.0f};
         if (barrier) {
             pthread_barrier_wait(barrier);
-            gather_gradients(r, leader, parts, from, to);
+            EACH_SIDE(r, m)
+                gather_gradients(r, m->grads, leader, parts, share(m, part, parts), share(m, part + 1, parts));
         }
         if (clip > 0.0f) {
-            r->square[leader + part] = squared(first + m->grads, from, to);
+            EACH_SIDE(r, m)
+                r->square[leader + part][m - r->side] =
+                    squared(first + m->grads, share(m, part, parts), share(m, part + 1, parts));
             if (barrier) pthread_barrier_wait(barrier);
-            double square = 0.0;
-            for (i64 t = leader; t < leader + parts; t++) square += r->square[t];
-            scale = clip / ((float)sqrt(square) + 1e-6f);
-            if (scale > 1.0f) scale = 1.0f; /* NaN stays */
+            clip_scales(r, leader, parts, clip, scale);
         }
-        update(params, first + m->grads, from, to, lr, scale, decay);
+        EACH_SIDE(r, m)
+            update(first + m->params, first + m->grads, share(m, part, parts), share(m, part + 1, parts), lr,
+                   scale[m - r->side], decay);
         if (barrier) pthread_barrier_wait(barrier);
     }
-    if (part == 0) unpack(m, params, job->results, job->sizes, lane);
+    if (part == 0) EACH_SIDE(r, m) unpack(m, first + m->params, job->results, job->sizes, lane);
     if (barrier) pthread_barrier_wait(barrier);
 }
 
 /* One lane's outputs for the samples [from, to) of its list. */
 static void evaluate(Run *r, i64 lane, i64 from, i64 to, float *w) {
     const Job *job = r->job;
-    const Model *m = r->model;
-    const Buffer *last = &m->buffer[m->stages];
+    const Chain *tail = last_side(r);
+    const Buffer *in = r->side->buffer, *out = last_buffer(tail);
     const i64 *places = job->places + (job->shared ? 0 : lane * job->batch);
+    EACH_SIDE(r, m) pack(m, job->params, job->sizes, lane, w + m->params);
     for (i64 n = from; n < to; n += job->block) {
         const i64 count = smaller(job->block, to - n);
-        if (gather(&job->pool, &m->buffer[0], places + n, count, w + m->buffer[0].value)) {
+        if (gather(&job->pool, in, places + n, count, w + in->value)) {
             atomic_store(&r->status, BAD_INDEX);
             return;
         }
-        forward(m, w, w + m->params, 0, count, NULL);
+        all_forward(r, w, w, 0, count, NULL);
         for (i64 i = 0; i < count; i++)
-            memcpy(job->logits + (lane * job->batch + n + i) * m->classes, w + last->value + i * last->size,
-                   (size_t)m->classes * sizeof(float));
+            memcpy(job->logits + (lane * job->batch + n + i) * tail->classes, w + out->value + i * out->size,
+                   (size_t)tail->classes * sizeof(float));
     }
 }
 
@@ -206,28 +251,26 @@ INLINE i64 team_size(const Job *job, i64 threads, i64 over) { return smaller(thr
 
 static void work(Run *r, i64 thread) {
     const Job *job = r->job;
-    const Model *m = r->model;
     const i64 over = job->split ? job->lanes % r->threads : 0, whole = job->lanes - over;
     const i64 team = over ? team_size(job, r->threads, over) : 0;
     float *w = workspace(r, thread);
-    memset(w, 0, (size_t)m->zeros * sizeof(float)); /* borders and padding stay zero */
-    if (m->grads >= 0) memset(w + m->grads + m->parameters - 16, 0, 16 * sizeof(float)); /* what rounding up added */
+    EACH_SIDE(r, m) {
+        memset(w + m->begin, 0, (size_t)(m->zeros - m->begin) * sizeof(float)); /* borders and padding stay zero */
+        if (m->grads >= 0) /* what rounding up added */
+            memset(w + m->grads + m->parameters - 16, 0, 16 * sizeof(float));
+    }
     for (i64 lane; (lane = atomic_fetch_add(&r->next, 1)) < whole;) {
-        if (job->logits) {
-            pack(m, job->params, job->sizes, lane, w + m->params);
+        if (job->logits)
             evaluate(r, lane, 0, job->batch, w);
-        } else {
+        else
             leg(r, lane, thread, 0, 1, NULL);
-        }
     }
     if (!over || thread >= over * team) return;
     const i64 lane = whole + thread / team, part = thread % team;
-    if (job->logits) {
-        pack(m, job->params, job->sizes, lane, w + m->params);
+    if (job->logits)
         evaluate(r, lane, job->batch * part / team, job->batch * (part + 1) / team, w);
-    } else {
+    else
         leg(r, lane, thread - part, part, team, team > 1 ? &r->barrier[thread / team] : NULL);
-    }
 }
 
 static void *start(void *argument) {
@@ -255,24 +298,39 @@ static int run_threads(Run *r, i64 threads, pthread_t *thread, Worker *worker) {
     return atomic_load(&r->status);
 }
 
+/* The chains of a job, one after another in a thread's workspace. */
+static void lay_out_sides(Run *r, Stage *stage, Buffer *buffer) {
+    const Job *job = r->job;
+    i64 next = 0;
+    for (i64 from = 0, to = 0; from < job->stages; from = to) {
+        Chain *m = &r->side[r->sides];
+        while (to < job->stages && job->layers[to].side == r->sides) to++;
+        *m = (Chain){.stages = to - from, .behind = r->sides, .begin = next};
+        m->stage = stage + from, m->buffer = buffer + from + r->sides;
+        lay_out(m, job->layers + from, job->block, !job->logits);
+        next = m->end;
+        r->sides++;
+    }
+}
+
 /* The one entry: a leg, or an evaluation where job->logits is given. FINE, NO_MEMORY or BAD_INDEX; a job whose space is
  * too small is only told how much it takes. */
 int baton_run(Job *job) {
     const i64 threads = job->split ? job->threads : smaller(job->threads, job->lanes);
-    Model m = {.stages = job->stages};
-    m.stage = calloc((size_t)job->stages, sizeof *m.stage);
-    m.buffer = calloc((size_t)job->stages + 1, sizeof *m.buffer);
-    Run r = {.job = job, .model = &m, .gate = PTHREAD_MUTEX_INITIALIZER};
+    Run r = {.job = job, .gate = PTHREAD_MUTEX_INITIALIZER};
+    Stage *stage = calloc((size_t)job->stages, sizeof *stage);
+    Buffer *buffer = calloc((size_t)job->stages + SIDES, sizeof *buffer);
     r.barrier = calloc((size_t)threads, sizeof *r.barrier);
     r.square = calloc((size_t)threads, sizeof *r.square);
     pthread_t *thread = calloc((size_t)threads, sizeof *thread);
     Worker *worker = calloc((size_t)threads, sizeof *worker);
     int status = NO_MEMORY;
-    if (m.stage && m.buffer && r.barrier && r.square && thread && worker) {
-        lay_out(&m, job->layers, job->block, !job->logits);
-        status = threads * m.workspace > job->floats ? NO_SPACE : run_threads(&r, threads, thread, worker);
-        job->floats = threads * m.workspace;
+    if (stage && buffer && r.barrier && r.square && thread && worker) {
+        lay_out_sides(&r, stage, buffer);
+        const i64 floats = threads * last_side(&r)->end;
+        status = floats > job->floats ? NO_SPACE : run_threads(&r, threads, thread, worker);
+        job->floats = floats;
     }
-    free(worker), free(thread), free(r.square), free(r.barrier), free(m.buffer), free(m.stage);
+    free(worker), free(thread), free(r.square), free(r.barrier), free(buffer), free(stage);
     return status;
 }

@@ -1,11 +1,13 @@
-/* What a model is: a chain of stages between buffers of samples. Images lie channels last, [height, width, channels],
- * with a border of zeros for the convolution that reads them; rows of numbers are images of one pixel. */
+/* What a model is: a chain of stages between buffers of samples, or two chains where it is cut: the client's and the
+ * server's. Images lie channels last, [height, width, channels], with a border of zeros for the convolution that reads
+ * them; rows of numbers are images of one pixel. */
 
 enum { CONV, LINEAR, POOL, RELU, DROPOUT };
 
 /* As Python hands it over; sizes without padding. */
 typedef struct {
     i64 kind;
+    i64 side;       /* 1: behind the cut */
     i64 c, h, w;    /* what comes in */
     i64 oc, oh, ow; /* what a convolution or linear layer makes of it, before pooling */
     i64 kernel, stride, padding;
@@ -40,21 +42,23 @@ typedef struct {
     i64 in_plane, out_plane; /* floats from point to point of the transformed input, and of the derivative */
 } Stage;
 
+/* A chain, and what it takes of a thread's workspace. */
 typedef struct {
     i64 stages, classes;
+    i64 behind; /* a cut: what comes in is another chain's output, and the loss' derivative by it is wanted */
     Stage *stage;
     Buffer *buffer; /* stages + 1: stage i reads buffer i and fills buffer i + 1 */
     i64 parameters; /* floats of one lane */
-    i64 workspace;  /* floats of one thread */
-    i64 zeros;      /* floats from its start that must be zero at first: borders and padding */
     /* Places in the workspace. */
+    i64 begin, end;                /* all of it is between these */
+    i64 zeros;                     /* and what must be zero at first, borders and padding, before this one */
     i64 params, grads;             /* grads -1: evaluation */
     i64 labels;                    /* of the samples, as i64 */
     i64 image;                     /* one convolution's output for one sample, or the derivative by it */
     i64 points, slopes;            /* some samples' input and the derivative by their output, transformed */
     i64 block;                     /* products of these with */
     i64 panel, panel_back, turned; /* PANEL columns of transformed weights, and of transposed ones */
-} Model;
+} Chain;
 
 enum {
     PANEL = 32, /* columns of transformed weights at a time */
@@ -72,15 +76,18 @@ static i64 place(i64 *next, i64 size) {
  * square fall on each other in the cache. */
 static i64 plane(i64 floats) { return ((floats + 15) / 16 | 1) * 16; }
 
-/* How stage i convolves. The first one reads too few channels for a transform to pay. */
-static const Winograd *fast_for(const Layer *l, i64 i) {
-    return l->kind == CONV && i > 0 ? fastest(l->kernel, l->stride, l->oh, l->ow) : NULL;
+/* Whether stage i reads samples. */
+INLINE int reads_samples(const Chain *m, i64 i) { return i == 0 && !m->behind; }
+
+/* How a stage convolves. Samples have too few channels for a transform to pay. */
+static const Winograd *fast_for(const Layer *l, int samples) {
+    return l->kind == CONV && !samples ? fastest(l->kernel, l->stride, l->oh, l->ow) : NULL;
 }
 
 INLINE int has_weights(const Layer *l) { return l->kind == CONV || l->kind == LINEAR; }
 
 /* The shapes of buffers. */
-static void lay_out_buffers(Model *m, const Layer *layers, i64 batch, i64 *next) {
+static void lay_out_buffers(Chain *m, const Layer *layers, i64 batch, i64 *next) {
     for (i64 i = 0; i <= m->stages; i++) {
         Buffer *b = &m->buffer[i];
         const Layer *l = &layers[smaller(i, m->stages - 1)];
@@ -88,11 +95,13 @@ static void lay_out_buffers(Model *m, const Layer *layers, i64 batch, i64 *next)
         if (i < m->stages) {
             b->c = l->c, b->h = l->h, b->w = l->w;
             b->border = l->kind == CONV ? l->padding : 0;
-            f = fast_for(l, i);
+            f = fast_for(l, reads_samples(m, i));
         } else {
-            b->c = l->oc, b->h = b->w = 1;
+            const i64 window = l->pool || l->kind == POOL ? 2 : 1;
+            b->c = l->oc, b->h = l->oh / window, b->w = l->ow / window;
         }
-        b->pitch = i == 0 && has_weights(l) ? b->c : padded(b->c); /* one or three channels are not worth padding */
+        /* one or three channels are not worth padding */
+        b->pitch = reads_samples(m, i) && has_weights(l) ? b->c : padded(b->c);
         b->rows = b->h + 2 * b->border, b->cols = b->w + 2 * b->border;
         if (f) { /* the last squares may reach beyond the image */
             b->rows = larger(b->rows, squares(f, l->oh) * f->m + f->r - 1);
@@ -104,7 +113,7 @@ static void lay_out_buffers(Model *m, const Layer *layers, i64 batch, i64 *next)
 }
 
 /* Weights one after another without gaps. */
-static void lay_out_weights(Model *m, const Layer *layers, i64 *next) {
+static void lay_out_weights(Chain *m, const Layer *layers, i64 *next) {
     for (i64 i = 0; i < m->stages; i++) {
         Stage *s = &m->stage[i];
         const Buffer *in = &m->buffer[i];
@@ -120,9 +129,9 @@ static void lay_out_weights(Model *m, const Layer *layers, i64 *next) {
     m->params = place(next, m->parameters);
 }
 
-/* The workspace of a thread that takes `batch` samples at once. learning: with what the backward pass needs. */
-static void lay_out(Model *m, const Layer *layers, i64 batch, int learning) {
-    i64 next = 0, image = 0, points = 0, slopes = 0, panel = 0, turned = 0, block = 0;
+/* The workspace for `batch` samples at once, from `begin` on. learning: with what the backward pass needs. */
+static void lay_out(Chain *m, const Layer *layers, i64 batch, int learning) {
+    i64 next = m->begin, image = 0, points = 0, slopes = 0, panel = 0, turned = 0, block = 0;
     m->classes = layers[m->stages - 1].oc;
     lay_out_buffers(m, layers, batch, &next);
     lay_out_weights(m, layers, &next);
@@ -131,9 +140,10 @@ static void lay_out(Model *m, const Layer *layers, i64 batch, int learning) {
     for (i64 i = 0; i < m->stages; i++) {
         Stage *s = &m->stage[i];
         const Buffer *in = &m->buffer[i], *out = &m->buffer[i + 1];
-        m->buffer[i].slope = learning && i > 0 ? place(&next, batch * in->size) : -1;
+        const int back = learning && !reads_samples(m, i);
+        m->buffer[i].slope = back ? place(&next, batch * in->size) : -1;
         s->flipped = -1;
-        const Winograd *f = s->fast = fast_for(&s->l, i);
+        const Winograd *f = s->fast = fast_for(&s->l, reads_samples(m, i));
         if (f) {
             const i64 h = squares(f, s->l.oh), w = squares(f, s->l.ow), n2 = f->n * f->n;
             s->tiles = h * w, s->yh = h * f->m, s->yw = w * f->m;
@@ -147,7 +157,7 @@ static void lay_out(Model *m, const Layer *layers, i64 batch, int learning) {
             turned = larger(turned, f->r * f->r * s->cols * PANEL);
         } else {
             s->yh = s->l.oh, s->yw = s->l.ow;
-            if (has_weights(&s->l) && learning && i > 0) s->flipped = place(&next, s->rows * s->cols);
+            if (has_weights(&s->l) && back) s->flipped = place(&next, s->rows * s->cols);
         }
         if (s->l.kind == CONV) image = larger(image, s->yh * s->yw * s->cols);
         if (learning && (s->l.pool || s->l.kind == POOL)) s->winner = place(&next, batch * out->size);
@@ -165,7 +175,7 @@ static void lay_out(Model *m, const Layer *layers, i64 batch, int learning) {
         m->turned = place(&next, turned);
     }
     m->labels = place(&next, 2 * batch);
-    m->workspace = next;
+    m->end = next;
 }
 
 /* Where a pixel's channels lie in a buffer. */
@@ -175,13 +185,16 @@ INLINE i64 pixel(const Buffer *b, i64 sample, i64 y, i64 x) {
 
 /* A lane's parameters between torch's layouts and ours. Ours: conv [row, column, in, out], linear [in, out], where the
  * inputs of a linear layer stand in the order of the image that was flattened. */
-static void pack(const Model *m, float *const *leaves, const i64 *sizes, i64 lane, float *to) {
+static void pack(const Chain *m, float *const *leaves, const i64 *sizes, i64 lane, float *to) {
     for (i64 i = 0; i < m->stages; i++) {
         const Stage *s = &m->stage[i];
         const Layer *l = &s->l;
         if (!has_weights(l)) continue;
         const i64 places = l->kind == CONV ? l->kernel * l->kernel : l->h * l->w, pitch = m->buffer[i].pitch;
         const float *from = leaves[l->weight] + lane * sizes[l->weight];
+        /* Padding is zero: a lane before this one may have left the finite numbers, there too. */
+        if (s->cols > l->oc || pitch > l->c) memset(to + s->weight, 0, (size_t)(s->rows * s->cols) * sizeof(float));
+        if (s->bias >= 0) memset(to + s->bias, 0, (size_t)s->cols * sizeof(float));
         if (places == 1)
             transpose(from, l->c, to + s->weight, s->cols, l->oc, l->c);
         else
@@ -194,7 +207,7 @@ static void pack(const Model *m, float *const *leaves, const i64 *sizes, i64 lan
     }
 }
 
-static void unpack(const Model *m, const float *from, float *const *leaves, const i64 *sizes, i64 lane) {
+static void unpack(const Chain *m, const float *from, float *const *leaves, const i64 *sizes, i64 lane) {
     for (i64 i = 0; i < m->stages; i++) {
         const Stage *s = &m->stage[i];
         const Layer *l = &s->l;
