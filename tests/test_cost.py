@@ -87,12 +87,16 @@ def test_files_and_page(store: Store, tmp_path: Path) -> None:
     assert (again.parent / "small-cost.svg").read_bytes() == (page.parent / "small-cost.svg").read_bytes()
 
 
-def test_runs_of_an_older_store_have_no_costs(store: Store, tmp_path: Path) -> None:
-    shown = make()
+def test_groups_with_runs_of_an_older_store_are_left_out(store: Store, tmp_path: Path) -> None:
+    """A line alone would be compared with itself."""
+    axes = {"algorithm": ["sequential", "parallel"], "seed": [1, 2]}
+    table = {"base": {"rounds": 6, "eval_every": 2}, "axes": axes, "report": {"over": "", "last": 1}}
+    shown = study.parse("small", table | {"groups": {"old": {"local_steps": 1}, "new": {"local_steps": 2}}})
     for s in shown.settings:
-        put(store, s, ledger=s.algorithm == "sequential")
+        put(store, s, ledger=s.local_steps == 2 or s.algorithm == "sequential")
     rows = cost.rows(shown, grid.panels(shown, grid.load(shown, store)), RATES)
-    assert [row["line"] for row in rows] == ["sequential"]
+    assert [(row["group"], row["line"]) for row in rows] == [("new", "sequential"), ("new", "parallel")]
+    assert "Left out: 1 group with runs that have no ledger." in report([shown], store, tmp_path / "some").read_text()
     for s in shown.settings:
         put(store, s, ledger=False)
     page = report([shown], store, tmp_path / "page")

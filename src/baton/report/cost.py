@@ -53,9 +53,10 @@ def cost(runs: Sequence[Run], report: Report, rates: Rates) -> Cost | None:
 
 
 def costs(panel: Panel, report: Report, rates: Rates) -> dict[Any, Cost]:
-    """By line, those that have a ledger."""
+    """By line; none where a line has runs from before there was a ledger, since the others would stand alone."""
     found = {line: cost(curve.drawn, report, rates) for line, curve in panel.curves.items() if curve.done}
-    return {line: own for line, own in found.items() if own is not None}
+    known = {line: own for line, own in found.items() if own is not None}
+    return known if len(known) == len(found) else {}
 
 
 def level(found: Mapping[Any, Cost], best: str) -> float:
@@ -101,13 +102,17 @@ def heads(study: Study) -> list[str]:
     return [*([field] if field else []), "group", "line", f"to reach {metric}", *HEADS.values()]
 
 
-def caption(rates: Rates) -> str:
-    """What was assumed."""
+def caption(study: Study, panels: Sequence[Panel], rates: Rates) -> str:
+    """What was assumed, and what is not there."""
     work = f"clients {_power(rates.client_flops)} FLOP/s, server {_power(rates.server_flops)} FLOP/s"
     links = f"{rates.up * 8e-6:g} Mbit/s up, {rates.down * 8e-6:g} Mbit/s down, {rates.latency * 1e3:g} ms a message"
+    begun = [panel for panel in panels if any(curve.done for curve in panel.curves.values())]
+    lost = sum(not costs(panel, study.report, rates) for panel in begun)
+    left_out = f" Left out: {words.counted(lost, 'group')} with runs that have no ledger." if lost else ""
     return (
         "Counted from shapes and batch sizes, mean over seeds; the level is one that every line of the panel comes to. "
         f"Seconds are modelled: {work}, {links}; legs in sequence add up, of legs side by side the longest counts."
+        f"{left_out}"
     )
 
 
@@ -126,5 +131,5 @@ def tables(study: Study, panels: Sequence[Panel], rates: Rates) -> dict[str, byt
         return {}
     stem, keys = f"{words.stem(study.name)}-cost", list(found[0])
     lines = [keys, *([row[key] for key in keys] for row in found)]
-    text = f"{words.as_md(heads(study), texts(study, found))}\n{caption(rates)}\n"
+    text = f"{words.as_md(heads(study), texts(study, found))}\n{caption(study, panels, rates)}\n"
     return {f"{stem}.csv": words.as_csv(lines), f"{stem}.md": text.encode()}

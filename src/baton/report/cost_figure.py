@@ -4,10 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from baton.ledger import Rates
 from baton.report.bands import Report, logs
@@ -34,7 +36,9 @@ def render(study: Study, panels: Sequence[Panel], rates: Rates) -> dict[str, byt
                 _line(row, own, look[line])
             for ax in row[1:]:
                 ax.set_xscale("log")
-            _scale(row[0], found, report)
+            _scale(row, found, report)
+            for ax in row[1:]:
+                _ticks(ax)
         for ax, label in zip(axes[-1], AXES, strict=True):
             ax.set_xlabel(label)
         fig.supylabel(metric_name(report["metric"]), fontsize=9)
@@ -56,10 +60,24 @@ def _line(row: Sequence[Axes], own: Cost, k: Look) -> None:
         ax.fill_between(x[kept], own.band.low[kept], own.band.high[kept], color=k.colour, alpha=0.15, linewidth=0)
 
 
-def _scale(ax: Axes, found: Mapping[Any, Cost], report: Report) -> None:
-    """Of accuracies the upper part, where lines differ."""
+def _scale(row: Sequence[Axes], found: Mapping[Any, Cost], report: Report) -> None:
+    """Of accuracies the upper part, where lines differ, and what leads there."""
     if logs(report, report["metric"]):
-        ax.set_yscale("log")
+        row[0].set_yscale("log")
     elif report["metric"].endswith("accuracy"):
-        top, low = max(float(own.band.high.max()) for own in found.values()), level(found, report["best"])
-        ax.set_ylim(max(0.0, low - 3 * (top - low) - 15), min(100.0, math.ceil(top + 1)))
+        top, end = max(float(own.band.high.max()) for own in found.values()), level(found, report["best"])
+        low = max(0.0, end - 3 * (top - end) - 15)
+        row[0].set_ylim(low, min(100.0, math.ceil(top + 1)))
+        for ax, x in zip(row[1:], ("megabytes", "seconds"), strict=True):
+            shown = np.concatenate([getattr(own, x)[own.band.mean >= low] for own in found.values()])
+            if (shown > 0).any():
+                ax.set_xlim(shown[shown > 0].min() / 1.5, shown.max() * 1.3)
+
+
+def _ticks(ax: Axes) -> None:
+    """On a log axis of few decades plain numbers, 20 50 100; powers of ten otherwise."""
+    low, high = ax.get_xlim()
+    if high / low < 10**2.5:
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())

@@ -128,7 +128,8 @@ def _cost(built: Built, rates: Rates, source: str) -> dict[str, Any] | None:
     found = cost.rows(built.study, built.panels, rates)
     if not found:
         return None
-    told = {"heads": cost.heads(built.study), "rows": cost.texts(built.study, found), "caption": cost.caption(rates)}
+    told = {"heads": cost.heads(built.study), "rows": cost.texts(built.study, found)}
+    told["caption"] = cost.caption(built.study, built.panels, rates)
     return {"name": f"{built.stem}-cost", "source": source, **told}
 
 
