@@ -5,6 +5,7 @@ and runs as it is.
 """
 
 import operator
+from threading import RLock, get_ident
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from torch.nn import functional
 from baton.nn.dropout import KeyedDropout
 
 SAMPLES = -1  # the input, where a layer's inputs are named
+TRACING = RLock()  # while a forward pass is followed, torch's modules are patched for all threads
 
 
 class Layer(NamedTuple):
@@ -31,7 +33,25 @@ class Layer(NamedTuple):
 
 
 class Leaves(fx.Tracer):
-    """Follows a forward pass down to torch's own layers, and keyed dropout."""
+    """Follows a forward pass down to torch's own layers, and keyed dropout; other threads may go on with theirs."""
+
+    _thread = 0
+
+    def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> fx.Graph:
+        """One at a time."""
+        with TRACING:
+            self._thread = get_ident()
+            return super().trace(root, concrete_args)
+
+    def call_module(self, m: nn.Module, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A module that another thread calls meanwhile is none of this one's."""
+        mine = get_ident() == self._thread
+        return super().call_module(m, forward, args, kwargs) if mine else forward(*args, **kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """Nor its parameters."""
+        mine = get_ident() == self._thread
+        return super().getattr(attr, attr_val, parameter_proxy_cache) if mine else attr_val
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
         """What is one layer."""

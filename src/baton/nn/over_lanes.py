@@ -6,7 +6,6 @@ than one lane after another, so models with convolutions are looped over there, 
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 from typing import Any, TypeVar
 
 import torch
@@ -15,10 +14,10 @@ from torch.func import grad, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from baton.lanes import Params
+from baton.nn.graph import TRACING
 from baton.nn.net import Net
 
 T = TypeVar("T")
-_RECORDING = Lock()  # it patches torch while it lasts
 
 
 def looped(net: Net) -> bool:
@@ -74,7 +73,7 @@ def traced(function: Callable[..., T]) -> Callable[..., T]:
     def replay(params: Params | Tensor, *inputs: Tensor) -> T:
         shapes = tuple(x.shape for x in inputs)
         if shapes not in recorded:
-            with _RECORDING:
+            with TRACING:
                 recorded[shapes] = make_fx(lambda *given: function(*given))(params, *inputs)  # methods too
         return recorded[shapes](params, *inputs)
 
