@@ -13,10 +13,10 @@ demo: .venv/ready
 	$(BIN)/baton demo
 
 test: .venv/ready
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 test-long: .venv/ready
-	$(BIN)/pytest -m 'long or not long'
+	$(BIN)/pytest -n 2 -m 'long or not long'
 
 lint: .venv/ready
 	$(BIN)/ruff check .
