@@ -1,7 +1,7 @@
 """`baton advise`: sequential or parallel, and at which learning rate, from a short probe of both."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,24 +29,9 @@ ADVISED = ("algorithm", "lr", "clip")
 
 
 @app.command()
+@flags.of_a_setting
 def advise(
-    dataset: flags.Dataset = None,
-    partition: flags.Partition = None,
-    model: flags.Model = None,
-    algorithm: flags.Algorithm = None,
-    schedule: flags.Schedule = None,
-    clients: flags.Clients = None,
-    participants: flags.Participants = None,
-    local_steps: flags.LocalSteps = None,
-    rounds: flags.Rounds = None,
-    batch_size: flags.BatchSize = None,
-    sampling: flags.Sampling = None,
-    lr: flags.Lr = None,
-    clip: flags.Clip = None,
-    weight_decay: flags.WeightDecay = None,
-    seed: flags.Seed = None,
-    eval_every: flags.EvalEvery = None,
-    dtype: flags.Dtype = None,
+    fields: dict[str, Any],
     probe: Annotated[float, typer.Option("--probe", metavar="X", help="Part of the rounds that are tried.")] = 0.1,
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Seeds of the probe, from --seed on.")] = 3,
     bounds: Annotated[bool, typer.Option("--bounds/--no-bounds", help="Set the paper's bounds beside it.")] = True,
@@ -66,9 +51,8 @@ def advise(
 
     Short runs of both algorithms over a grid of rates decide; the bounds at the measured constants explain.
     """
-    words = dict(locals())
     use_data_dir(data_dir)
-    given = flags.given(words)
+    given = flags.given(fields)
     if check:
         if given:
             raise BadInput(f"check: a study gives its own settings, so --check goes without {', '.join(given)}")
@@ -82,7 +66,7 @@ def advise(
     from baton.advise import probe as probes
     from baton.store import Store
 
-    setting, store = flags.setting(words), Store(runs)
+    setting, store = flags.setting(fields), Store(runs)
     by = of_setting(setting)
     wanted = probes.runs(setting, by.metric, probe, seeds)
     train(wanted, store, device, memory, quiet or as_json, precision=precision)

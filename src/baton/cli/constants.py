@@ -20,24 +20,9 @@ OBJECTIVE = "F = mean of F_m over clients; F_m = mean loss of client m's samples
 
 
 @app.command()
+@flags.of_a_setting
 def constants(
-    dataset: flags.Dataset = None,
-    partition: flags.Partition = None,
-    model: flags.Model = None,
-    algorithm: flags.Algorithm = None,
-    schedule: flags.Schedule = None,
-    clients: flags.Clients = None,
-    participants: flags.Participants = None,
-    local_steps: flags.LocalSteps = None,
-    rounds: flags.Rounds = None,
-    batch_size: flags.BatchSize = None,
-    sampling: flags.Sampling = None,
-    lr: flags.Lr = None,
-    clip: flags.Clip = None,
-    weight_decay: flags.WeightDecay = None,
-    seed: flags.Seed = None,
-    eval_every: flags.EvalEvery = None,
-    dtype: flags.Dtype = None,
+    fields: dict[str, Any],
     study: Annotated[
         str | None, typer.Option("--study", metavar="STUDY.toml", help="The problems of a study instead.")
     ] = None,
@@ -59,7 +44,6 @@ def constants(
 
     A name with _local holds at points of a short run; the others hold for every x. Clipping is left out of account.
     """
-    words = dict(locals())
     use_data_dir(data_dir)
     from baton.arithmetic import arithmetic, device_of
     from baton.constants import measure
@@ -68,7 +52,7 @@ def constants(
     names = [name.strip() for name in only.split(",") if name.strip()]
     found = []
     with arithmetic("fp32"), telling(quiet or as_json) as tell:
-        for setting in _settings(words, study, group):
+        for setting in _settings(fields, study, group):
             found.append(measure(setting, device_of(device), names, clients_sampled, points, trajectory, tell=tell))
     if as_json:
         print_json([_as_dict(each) for each in found] if study else _as_dict(found[0]))
@@ -78,13 +62,13 @@ def constants(
             _print(each)
 
 
-def _settings(words: dict[str, Any], study: str | None, group: str | None) -> "list[Setting]":
+def _settings(fields: dict[str, Any], study: str | None, group: str | None) -> "list[Setting]":
     """The setting of the flags; or the problems of a study, the first setting of each standing for it."""
-    given = flags.given(words)
+    given = flags.given(fields)
     if not study:
         if group:
             raise BadInput(f"group: {group!r} of which study? --study STUDY --group {group!r} is right")
-        return [flags.setting(words)]
+        return [flags.setting(fields)]
     if given:
         raise BadInput(f"study: a study gives its own settings, so --study goes without {', '.join(given)}")
     from baton import study as studies
@@ -132,24 +116,9 @@ def _sure(c: "Constant") -> str:
 
 
 @app.command()
+@flags.of_a_setting
 def drift(
-    dataset: flags.Dataset = None,
-    partition: flags.Partition = None,
-    model: flags.Model = None,
-    algorithm: flags.Algorithm = None,
-    schedule: flags.Schedule = None,
-    clients: flags.Clients = None,
-    participants: flags.Participants = None,
-    local_steps: flags.LocalSteps = None,
-    rounds: flags.Rounds = None,
-    batch_size: flags.BatchSize = None,
-    sampling: flags.Sampling = None,
-    lr: flags.Lr = None,
-    clip: flags.Clip = None,
-    weight_decay: flags.WeightDecay = None,
-    seed: flags.Seed = None,
-    eval_every: flags.EvalEvery = None,
-    dtype: flags.Dtype = None,
+    fields: dict[str, Any],
     at: Annotated[
         str, typer.Option("--at", metavar="ROUNDS", help="Rounds to look at, e.g. 0,1,10 [0,1,2,5,10,20,... to R].")
     ] = "",
@@ -165,9 +134,8 @@ def drift(
 
     The run is trained up to there; nothing is stored. Each round is then drawn many times from the same x_r.
     """
-    words = dict(locals())
     use_data_dir(data_dir)
-    setting = flags.setting(words)
+    setting = flags.setting(fields)
     found, lemmas = drift_of(setting, at, draws, bound, device, memory, quiet or as_json)
     if as_json:
         print_json({"setting": setting.model_dump(), "draws": draws, "rounds": _drifts(found, lemmas)})

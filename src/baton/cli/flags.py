@@ -1,5 +1,8 @@
 """One flag a field of Setting, for every command that takes a setting; the paper's letters are the short ones."""
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,6 +48,40 @@ ServerFlops = Annotated[float, typer.Option(metavar="FLOP/s", help="Of the serve
 Up = Annotated[float, typer.Option(metavar="MBIT/S", help="A client's link to the server, or to the next client.")]
 Down = Annotated[float, typer.Option(metavar="MBIT/S", help="The way back.")]
 Latency = Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="Of every message.")]
+
+FIELDS: dict[str, Any] = {
+    "dataset": Dataset,
+    "partition": Partition,
+    "model": Model,
+    "algorithm": Algorithm,
+    "schedule": Schedule,
+    "clients": Clients,
+    "participants": Participants,
+    "local_steps": LocalSteps,
+    "rounds": Rounds,
+    "batch_size": BatchSize,
+    "sampling": Sampling,
+    "lr": Lr,
+    "clip": Clip,
+    "weight_decay": WeightDecay,
+    "seed": Seed,
+    "eval_every": EvalEvery,
+    "dtype": Dtype,
+}
+
+
+def of_a_setting(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with a flag for every field of a setting; it is given them by name in one dict, `fields`."""
+
+    @wraps(command)
+    def called(**words: Any) -> None:
+        command({name: words.pop(name) for name in FIELDS}, **words)
+
+    own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in list(signature(command).parameters.values())[1:]]
+    fields = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=hint) for n, hint in FIELDS.items()]
+    called.__signature__ = Signature([*fields, *own])  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in (*fields, *own)}
+    return called
 
 
 def given(flags: dict[str, Any]) -> dict[str, Any]:

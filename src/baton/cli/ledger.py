@@ -1,8 +1,6 @@
 """`baton ledger`: what would cross the network, before anything is trained."""
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from baton.cli import flags
 from baton.cli.common import DataDir, Json, app, print_json, use_data_dir
@@ -15,27 +13,9 @@ WAYS = ("up", "down", "peer")
 
 
 @app.command()
+@flags.of_a_setting
 def ledger(
-    dataset: flags.Dataset = None,
-    partition: flags.Partition = None,
-    model: flags.Model = None,
-    algorithm: Annotated[
-        str | None,
-        typer.Option("--algorithm", "-a", metavar="NAME", help="One, by step, leg, round and run.", show_default=False),
-    ] = None,
-    schedule: flags.Schedule = None,
-    clients: flags.Clients = None,
-    participants: flags.Participants = None,
-    local_steps: flags.LocalSteps = None,
-    rounds: flags.Rounds = None,
-    batch_size: flags.BatchSize = None,
-    sampling: flags.Sampling = None,
-    lr: flags.Lr = None,
-    clip: flags.Clip = None,
-    weight_decay: flags.WeightDecay = None,
-    seed: flags.Seed = None,
-    eval_every: flags.EvalEvery = None,
-    dtype: flags.Dtype = None,
+    fields: dict[str, Any],
     client_flops: flags.ClientFlops = 5e9,
     server_flops: flags.ServerFlops = 1e12,
     up: flags.Up = 10.0,
@@ -44,14 +24,13 @@ def ledger(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Bytes that cross the network, and modelled seconds: of all ways of training, at every cut, or of one in detail.
+    """Bytes that cross the network, and modelled seconds: of all ways of training, at every cut; with -a one in detail.
 
     Nothing is trained. Rounds are those of the run, with its participants and their samples.
     """
-    words = dict(locals())
-    rates = flags.rates(words)
+    rates = flags.rates(dict(locals()))
     use_data_dir(data_dir)
-    setting = flags.setting(words)
+    setting, algorithm = flags.setting(fields), fields["algorithm"]
 
     from baton.ledger import seconds
 

@@ -4,7 +4,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,25 +35,10 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@flags.of_a_setting
 def run(
-    dataset: flags.Dataset = None,
-    partition: flags.Partition = None,
-    model: flags.Model = None,
-    algorithm: flags.Algorithm = None,
+    fields: dict[str, Any],
     smash_noise: flags.SmashNoise = None,
-    schedule: flags.Schedule = None,
-    clients: flags.Clients = None,
-    participants: flags.Participants = None,
-    local_steps: flags.LocalSteps = None,
-    rounds: flags.Rounds = None,
-    batch_size: flags.BatchSize = None,
-    sampling: flags.Sampling = None,
-    lr: flags.Lr = None,
-    clip: flags.Clip = None,
-    weight_decay: flags.WeightDecay = None,
-    seed: flags.Seed = None,
-    eval_every: flags.EvalEvery = None,
-    dtype: flags.Dtype = None,
     data_dir: DataDir = None,
     runs: Runs = Path("runs"),
     device: Device = "auto",
@@ -67,13 +52,12 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Train one setting. The paper's letters are the short flags."""
-    words = dict(locals())
     use_data_dir(data_dir)
     from baton.store import Store
 
     if measure not in ("", "drift"):
         raise BadInput(f"measure: {measure!r}; 'drift' is right")
-    setting, store = flags.setting(words), Store(runs)
+    setting, store = flags.setting(fields | {"smash_noise": smash_noise}), Store(runs)
     train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision)
     drifts = drift_of(setting, "", DRAWS, False, device, memory, quiet or as_json)[0] if measure else []
     if as_json:
