@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from baton.arithmetic import PRECISIONS, arithmetic, cores, precision_of
 from baton.models import factory
+from baton.simulate.arithmetic import PRECISIONS, arithmetic, cores, precision_of
 from ours import rounds_of
 from timing import Side, log, rate, wait
 from work import DATA, Work, load

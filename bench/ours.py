@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from baton.arithmetic import arithmetic, cores
-from baton.engine import Program, Snapshot, advance
 from baton.setting import Setting
+from baton.simulate.arithmetic import arithmetic, cores
+from baton.simulate.engine import Program, Snapshot, advance
 from work import Work
 
 THREADS = cores()  # as in baton.sweep: the engine's own have them all, torch's operations one

@@ -8,8 +8,8 @@ import torch
 
 from baton import datasets
 from baton.constants import measure
-from baton.engine import Program, advance, start
 from baton.setting import Setting
+from baton.simulate.engine import Program, advance, start
 from baton.theory import average, best_rate, bound, largest_rate
 from families import OWN, kink_gap
 

@@ -16,9 +16,9 @@ from baton.advise import CLEAR, CLOSE, LIKELY, NONE, Candidate, Measure, bounds,
 from baton.advise import probe as probes
 from baton.advise import verdict as judge
 from baton.cli import app
-from baton.engine import Snapshot
 from baton.errors import BadInput
 from baton.setting import Setting
+from baton.simulate.engine import Snapshot
 from baton.store import Store
 from baton.study import Study
 

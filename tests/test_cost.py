@@ -11,10 +11,10 @@ import torch
 
 from baton import study
 from baton.api import run
-from baton.engine import Snapshot
 from baton.ledger import COLUMNS, Rates, seconds
 from baton.report import cost, grid, report
 from baton.setting import Setting
+from baton.simulate.engine import Snapshot
 from baton.store import Store
 from baton.study import Study
 

@@ -22,12 +22,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import baton
-from baton import arithmetic, datasets, rng
+from baton import datasets, rng
 from baton.datasets.images import crop_and_flip
 from baton.lanes import Params
 from baton.models import MODELS
 from baton.nn import KeyedDropout, cuda, graph
 from baton.nn.swap import swap
+from baton.simulate import arithmetic
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 PRECISIONS = ("fp32", "tf32", "bf16")
@@ -349,8 +350,8 @@ def of_leg(dataset: str, model: str, limit: float) -> None:
     """A client's steps through Program: the kernels' way against the plain one."""
     from baton.legs import cuda as leg
     from baton.legs.plain import Plain
-    from baton.program import Program
     from baton.setting import Setting
+    from baton.simulate.program import Program
     from made_data import write_cifar, write_idx
 
     with tempfile.TemporaryDirectory() as folder, arithmetic.arithmetic("fp32"):

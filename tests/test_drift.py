@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from baton import cli, datasets, drift, theory
+from baton import cli, datasets, theory
 from baton.constants import measure as constants
 from baton.datasets.quadratic import split
-from baton.drift import Watched, measure
-from baton.engine import Program, advance, start
 from baton.errors import BadInput
-from baton.rounds import Simulation
+from baton.measure import drift
+from baton.measure.drift import Watched, measure
 from baton.setting import Setting
+from baton.simulate.engine import Program, advance, start
+from baton.simulate.rounds import Simulation
 from contracts.examples import CPU
 
 

@@ -11,11 +11,12 @@ from safetensors.torch import load_file
 from torch import nn
 
 import baton
-from baton import datasets, evaluate, rng
+from baton import datasets, rng
 from baton.clients import owners
-from baton.engine import Program, Snapshot, advance, start
 from baton.legs import plain
 from baton.setting import Setting
+from baton.simulate import evaluate
+from baton.simulate.engine import Program, Snapshot, advance, start
 from contracts.examples import finish, series, stages
 
 ACCURACIES = ("test_accuracy", "train_accuracy", "train_random_accuracy")

@@ -16,12 +16,12 @@ import torch
 
 import baton
 from baton import cli, export, study
-from baton.engine import Snapshot
 from baton.errors import BadInput
-from baton.evaluate import COLUMNS, EXACT
 from baton.export import mlflow as to_mlflow
 from baton.ledger import COLUMNS as BYTES
 from baton.setting import Setting
+from baton.simulate.engine import Snapshot
+from baton.simulate.evaluate import COLUMNS, EXACT
 from baton.store import Store
 from baton.study import Study
 

@@ -90,7 +90,7 @@ def test_there_are_no_cycles_inside_rooms_either() -> None:
 def test_the_layers_would_notice_a_wrong_import(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("import torch\nfrom baton import engine\n\ndef late():\n    from baton.store import Store\n")
-    assert imported(bad, MODULES) == {"baton.engine", "baton.store"}
+    assert imported(bad, MODULES) == {"baton.simulate.engine", "baton.store"}
     assert LEVEL["engine"] > LEVEL["rng"]
 
 
@@ -110,4 +110,4 @@ def test_the_report_trains_nothing() -> None:
     """It reads the store only; nothing in it reaches the engine by name."""
     for module, path in MODULES.items():
         if room(module) == "report":
-            assert not imported(path, MODULES) & {"baton.engine", "baton.sweep", "baton.legs", "baton.clients"}
+            assert not imported(path, MODULES) & {"baton.simulate.engine", "baton.sweep", "baton.legs", "baton.clients"}

@@ -13,11 +13,11 @@ from torch.nn.functional import cross_entropy
 import baton
 from baton import rng
 from baton.clients import batches
-from baton.engine import Program, Snapshot
 from baton.errors import BadInput
 from baton.nn import KeyedDropout, Net
-from baton.rounds import Simulation
 from baton.setting import Setting
+from baton.simulate.engine import Program, Snapshot
+from baton.simulate.rounds import Simulation
 from contracts.examples import CPU, finish, series, stages
 from user_modules import two_dropouts
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from baton import cli, datasets
 from baton.api import run
 from baton.errors import BadInput
-from baton.leak import distance_correlation, leaks
-from baton.program import net_of
+from baton.measure.leak import distance_correlation, leaks
 from baton.setting import Setting
+from baton.simulate.program import net_of
 from contracts.examples import CPU
 
 

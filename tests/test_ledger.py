@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from baton import algorithms, cli, ledger
 from baton.api import run
-from baton.books import traffic, ways
 from baton.clients import batches, taken
-from baton.engine import Program
 from baton.ledger import COLUMNS, Prices, Rates
+from baton.ledger.books import traffic, ways
 from baton.legs.split import SplitLegs
 from baton.setting import Setting
+from baton.simulate.engine import Program
 from baton.store import Store, _pack, write
 from contracts.examples import CPU, finish
 from test_leg import lanes_of, table

@@ -13,12 +13,12 @@ from torch.nn.utils import clip_grad_norm_
 
 from baton import datasets, models
 from baton.clients import Batches, Clients, batches, members
-from baton.engine import Program
 from baton.lanes import Lanes, Params
 from baton.legs.plain import Plain, sgd
 from baton.nn import Net
-from baton.rounds import Simulation
 from baton.setting import Setting
+from baton.simulate.engine import Program
+from baton.simulate.rounds import Simulation
 from contracts.examples import CPU
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}

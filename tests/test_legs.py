@@ -5,8 +5,6 @@ import torch
 from torch import nn
 
 from baton import datasets
-from baton.arithmetic import precision_of
-from baton.engine import Program, advance, start
 from baton.errors import BadInput
 from baton.lanes import Params
 from baton.legs.native import Native
@@ -14,8 +12,10 @@ from baton.legs.plain import Plain
 from baton.legs.quadratic import Quadratics
 from baton.nn import graph
 from baton.nn.native import build
-from baton.rounds import Simulation, ahead
 from baton.setting import Setting
+from baton.simulate.arithmetic import precision_of
+from baton.simulate.engine import Program, advance, start
+from baton.simulate.rounds import Simulation, ahead
 from contracts.examples import CPU
 
 SMALL = "user_modules:photos:channels=1,side=28"

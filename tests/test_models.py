@@ -10,11 +10,11 @@ from torch.nn.functional import cross_entropy
 
 from baton import clients, datasets, models
 from baton.datasets import prepared
-from baton.engine import Program
 from baton.errors import BadInput
 from baton.legs.plain import Plain, gradient
 from baton.nn.pooling import quicken
 from baton.setting import Setting
+from baton.simulate.engine import Program
 
 CPU = torch.device("cpu")
 IMAGES = {

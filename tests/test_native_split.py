@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from baton import algorithms, datasets, legs
-from baton.engine import Program, advance, start
 from baton.lanes import Lanes, Params
 from baton.legs.native import Native
 from baton.legs.split import SplitLegs
@@ -18,6 +17,7 @@ from baton.nn import graph, native
 from baton.nn.cut import cuts, sides
 from baton.nn.native import build
 from baton.setting import Setting
+from baton.simulate.engine import Program, advance, start
 from contracts.examples import CPU
 from test_legs import far, lanes, plain
 from test_native import TOLERANCE, case, chains, error, same

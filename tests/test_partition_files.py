@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from baton.clients import owners
-from baton.engine import Program, start
 from baton.errors import BadInput
 from baton.names import bind, canonical, signature, split
 from baton.partitions import PARTITIONS
@@ -22,6 +21,7 @@ from baton.partitions.from_file import dump, file, parse
 from baton.partitions.holders import Holders
 from baton.partitions.measures import table
 from baton.setting import Setting
+from baton.simulate.engine import Program, start
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 PUBLISHED = [f"{data}_M500_exdir_C{C}_a10" for data in ("mnist", "fashionmnist", "cifar10") for C in (1, 2)]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from baton.clients import build, owners
-from baton.engine import Program, advance, start
 from baton.errors import BadInput
 from baton.names import bind
 from baton.partitions import PARTITIONS
@@ -22,8 +21,9 @@ from baton.partitions.dirichlet import shares
 from baton.partitions.exdir import balanced
 from baton.partitions.holders import Holders, allocations, subsets
 from baton.partitions.measures import measure, table
-from baton.rounds import Simulation
 from baton.setting import Setting
+from baton.simulate.engine import Program, advance, start
+from baton.simulate.rounds import Simulation
 
 Labels = NDArray[np.int64]
 

@@ -9,10 +9,10 @@ from scipy import stats
 
 from baton import datasets
 from baton.datasets.quadratic import dimension, split
-from baton.engine import Program
 from baton.errors import BadInput
-from baton.rounds import Simulation
 from baton.setting import Setting
+from baton.simulate.engine import Program
+from baton.simulate.rounds import Simulation
 from contracts.examples import CPU, series, stages
 
 GROUPS = [f"quadratic:zeta={zeta},delta={delta}" for delta in ("0", "1/3", "1") for zeta in (1, 10, 100)]

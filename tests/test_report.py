@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from baton import run, study
-from baton.engine import Snapshot
 from baton.errors import BadInput
 from baton.report import curves, figures, grid, report, tables, words
 from baton.setting import Setting
+from baton.simulate.engine import Snapshot
 from baton.store import Store
 from baton.study import Study
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from baton import study
-from baton.engine import Snapshot
 from baton.errors import BadInput
 from baton.report import about, bands, figures, grid, interactive, report, sheets, thin, words
 from baton.report.built import build
 from baton.report.reading import Reading
 from baton.setting import Setting
+from baton.simulate.engine import Snapshot
 from baton.store import Store
 from baton.study import Study
 from browser import CHROMIUM, Browser

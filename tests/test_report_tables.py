@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton import paper, study
-from baton.engine import Snapshot
 from baton.errors import BadInput
 from baton.report import compare, grid, latex, layout, tables, words
 from baton.report.grid import leader, leaders
 from baton.setting import Setting
+from baton.simulate.engine import Snapshot
 from baton.store import Run, Store
 from baton.study import Study
 

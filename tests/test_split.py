@@ -13,13 +13,13 @@ import baton.datasets
 from baton import algorithms
 from baton.api import run
 from baton.clients import batches
-from baton.engine import Program
 from baton.lanes import Params
 from baton.legs.plain import Plain
 from baton.legs.split import Last, Middle, SplitLegs, Wire, noisy
 from baton.nn.cut import cuts, sides
-from baton.rounds import Simulation
 from baton.setting import Setting
+from baton.simulate.engine import Program
+from baton.simulate.rounds import Simulation
 from contracts.examples import CPU, DATA, finish, refused
 
 MODELS = ("mlp", "lenet5", "cnn", "vgg9", "resnet18")

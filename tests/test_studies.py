@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 import torch
 
-from baton import datasets, evaluate, paper, report, study
+from baton import datasets, paper, report, study
 from baton.api import run, tune
-from baton.engine import Snapshot
 from baton.search import choices, wanted
+from baton.search.rules import METHODS, Choice, cells, search, shorter
 from baton.setting import Setting
+from baton.simulate import evaluate
+from baton.simulate.engine import Snapshot
 from baton.store import Store
 from baton.study import Study, keys
-from baton.tuning import METHODS, Choice, cells, search, shorter
 from made_data import write_idx
 
 pytest_plugins = ["fixtures_data"]

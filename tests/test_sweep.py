@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from baton import memory
 from baton.api import run
-from baton.engine import Program
 from baton.errors import BadInput
-from baton.rounds import Simulation
 from baton.setting import Setting
+from baton.simulate import memory
+from baton.simulate.engine import Program
+from baton.simulate.rounds import Simulation
 from baton.store import Store, Work
 from baton.sweep import Plan, plan, sweep
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.together import together
+from baton.sweep.together import together
 
 
 class Log:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import baton
 from baton import paper, search, study
 from baton.errors import BadInput
+from baton.search.rules import METHODS, MISSING, Choice, Missing, cells
+from baton.search.rules import search as follow
 from baton.setting import Setting
 from baton.store import Store
 from baton.study import Study
-from baton.tuning import METHODS, MISSING, Choice, Missing, cells
-from baton.tuning import search as follow
 
 SEARCHES = sorted(set(METHODS) - {"paper"})
 RATES = [0.01, 0.03, 0.1, 0.3]

@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from baton import memory as mem
-from baton import progress
-from baton.arithmetic import device_of, precision_of
 from baton.search import choices, missing, save
+from baton.search.rules import Choice
 from baton.setting import Setting
+from baton.simulate import memory as mem
+from baton.simulate.arithmetic import device_of, precision_of
 from baton.store import Run, Store
 from baton.study import Study
-from baton.sweep import sweep
-from baton.tuning import Choice
+from baton.sweep import progress, sweep
 
 
 def run(

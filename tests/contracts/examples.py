@@ -7,13 +7,13 @@ import torch
 
 from baton.algorithms import ALGORITHMS
 from baton.datasets import DATASETS
-from baton.engine import Program, Snapshot, advance, start
 from baton.errors import BadInput
 from baton.models import MODELS
 from baton.names import options
 from baton.partitions import PARTITIONS
 from baton.schedules import SCHEDULES
 from baton.setting import Setting
+from baton.simulate.engine import Program, Snapshot, advance, start
 
 CPU = torch.device("cpu")
 

@@ -12,11 +12,11 @@ import baton
 from baton import datasets
 from baton.algorithms import ALGORITHMS, Algorithm, Sites
 from baton.clients import owners
-from baton.engine import Program, advance
 from baton.lanes import Params
 from baton.names import bind
-from baton.rounds import Simulation
 from baton.setting import Setting
+from baton.simulate.engine import Program, advance
+from baton.simulate.rounds import Simulation
 from contracts.examples import BAD, CPU, examples, finish, missing, refused, stages
 
 EVERY = pytest.mark.parametrize("spec", examples("algorithm"))

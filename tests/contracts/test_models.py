@@ -6,12 +6,12 @@ from torch.func import vmap
 
 from baton import datasets, models
 from baton.datasets import prepared
-from baton.engine import Program
 from baton.legs.plain import gradient
 from baton.models import MODELS
 from baton.nn import Net
-from baton.rounds import Simulation
 from baton.setting import Setting
+from baton.simulate.engine import Program
+from baton.simulate.rounds import Simulation
 from contracts.examples import BAD, CPU, data_for, examples, missing, refused
 
 EVERY = pytest.mark.parametrize("spec", examples("model"))

@@ -7,10 +7,10 @@ from baton.advise import probe
 from baton.advise.measure import Measure, of_study
 from baton.advise.verdict import CLEAR, CLOSE, LIKELY, NONE, Candidate, Verdict, mean, side, verdict
 from baton.search import reader
+from baton.search.rules import MISSING, Read, shorter
 from baton.setting import Setting
 from baton.store import Store
 from baton.study import Study
-from baton.tuning import MISSING, Read, shorter
 
 FREE = ("algorithm", "lr", "clip", "seed")  # in which the runs of one setting differ
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from baton import algorithms, models
 from baton.advise.verdict import Candidate, Tail
 from baton.errors import BadInput
-from baton.evaluate import EXACT
 from baton.names import split
+from baton.search.rules import Missing, Read, shorter
 from baton.setting import Setting
-from baton.tuning import Missing, Read, shorter
+from baton.simulate.evaluate import EXACT
 
 SIDES = ("sequential", "parallel")
 RATES = tuple(10 ** (power / 2) for power in range(-6, 1))  # 10^-3 ... 10^0 in half decades

@@ -84,9 +84,9 @@ def _bounds(setting: "Setting", found: "Verdict", device: str, quiet: bool) -> "
     from baton import constants
     from baton.advise import NEEDED, bounds
     from baton.advise.probe import convex
-    from baton.arithmetic import arithmetic, device_of
-    from baton.progress import telling
     from baton.setting import Setting
+    from baton.simulate.arithmetic import arithmetic, device_of
+    from baton.sweep.progress import telling
 
     best = found.best
     along = {"algorithm": best.algorithm, "lr": best.lr, "clip": best.clip} if best else {}

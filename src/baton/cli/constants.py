@@ -10,7 +10,7 @@ from baton.errors import BadInput, nearest
 
 if TYPE_CHECKING:
     from baton.constants import Constant, Measured
-    from baton.drift import Drift
+    from baton.measure.drift import Drift
     from baton.setting import Setting
     from baton.theory import Drift as Lemma
 
@@ -45,9 +45,9 @@ def constants(
     A name with _local holds at points of a short run; the others hold for every x. Clipping is left out of account.
     """
     use_data_dir(data_dir)
-    from baton.arithmetic import arithmetic, device_of
     from baton.constants import measure
-    from baton.progress import telling
+    from baton.simulate.arithmetic import arithmetic, device_of
+    from baton.sweep.progress import telling
 
     names = [name.strip() for name in only.split(",") if name.strip()]
     found = []
@@ -147,10 +147,10 @@ def drift_of(
     setting: "Setting", at: str, draws: int, bound: bool, device: str, memory: str | None, quiet: bool
 ) -> "tuple[list[Drift], list[Lemma]]":
     """The drift of these rounds, and what the lemmas say of them if that is wanted."""
-    from baton import drift as drifts
-    from baton import memory as mem
-    from baton.arithmetic import arithmetic, device_of
-    from baton.progress import telling
+    from baton.measure import drift as drifts
+    from baton.simulate import memory as mem
+    from baton.simulate.arithmetic import arithmetic, device_of
+    from baton.sweep.progress import telling
 
     wanted, on = _rounds(at, setting.rounds), device_of(device)
     with arithmetic("fp32"), telling(quiet) as tell:

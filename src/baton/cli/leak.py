@@ -27,8 +27,8 @@ def leak(
     import torch
 
     from baton import algorithms, datasets
-    from baton.leak import leaks
-    from baton.program import net_of
+    from baton.measure.leak import leaks
+    from baton.simulate.program import net_of
     from baton.store import Store
 
     store = Store(runs)

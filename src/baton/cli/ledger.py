@@ -6,7 +6,7 @@ from baton.cli import flags
 from baton.cli.common import DataDir, Json, app, print_json, use_data_dir
 
 if TYPE_CHECKING:
-    from baton.books import Account
+    from baton.ledger.books import Account
     from baton.setting import Setting
 
 WAYS = ("up", "down", "peer")
@@ -57,9 +57,9 @@ def _accounts(setting: "Setting", specs: list[str]) -> "dict[str, Account]":
     import torch
 
     from baton import algorithms, ledger
-    from baton.books import account
+    from baton.ledger.books import account
     from baton.nn.cut import cuts
-    from baton.program import Program, sides_of
+    from baton.simulate.program import Program, sides_of
 
     program = Program([setting], torch.device("cpu"))
     if specs:

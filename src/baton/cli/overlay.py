@@ -26,9 +26,9 @@ def alone(context: typer.Context, allowed: set[str], line: str) -> None:
 def show(name: str, group: str, scale: float, runs: Path, out: Path | None, quiet: bool, as_json: bool) -> None:
     """Measured over proved at the end of every cell of a study, and the figure."""
     from baton import study as studies
-    from baton.progress import telling
     from baton.report import overlaid
     from baton.store import write
+    from baton.sweep.progress import telling
 
     form = overlaid.suffix(out) if out else ""
     with telling(quiet or as_json) as tell:

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from baton.constants import Objective, Tell, measure, symbols
-from baton.engine import Program, advance, start
 from baton.errors import BadInput
 from baton.setting import Setting
+from baton.simulate.engine import Program, advance, start
 
 if TYPE_CHECKING:
     from baton.report.bands import Array

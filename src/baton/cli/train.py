@@ -111,10 +111,9 @@ def train(
     precision: str = "auto",
 ) -> None:
     """Follow a sweep with its progress; stopped, it says how to go on."""
-    from baton import memory as mem
-    from baton import progress
-    from baton.arithmetic import device_of, precision_of
-    from baton.sweep import sweep
+    from baton.simulate import memory as mem
+    from baton.simulate.arithmetic import device_of, precision_of
+    from baton.sweep import progress, sweep
 
     on = device_of(device)
     how = precision_of(precision, on)
@@ -131,8 +130,8 @@ def train(
 
 
 def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memory: str | None, as_json: bool) -> None:
-    from baton import memory as mem
-    from baton.arithmetic import device_of
+    from baton.simulate import memory as mem
+    from baton.simulate.arithmetic import device_of
     from baton.sweep import plan
 
     found = plan(settings, store, device_of(device), mem.parse(memory) if memory else None)

@@ -25,8 +25,8 @@ from baton.cli.common import (
 from baton.cli.train import train
 
 if TYPE_CHECKING:
+    from baton.search.rules import Choice
     from baton.study import Study
-    from baton.tuning import Choice
 
 
 @app.command()

@@ -11,9 +11,9 @@ from baton.constants import optimum, quadratics, softmax
 from baton.constants.found import Constant, Tell, silent
 from baton.constants.local import Point, View, local
 from baton.constants.objective import Objective
-from baton.engine import Program, advance, start
 from baton.errors import BadInput, nearest
 from baton.setting import Setting
+from baton.simulate.engine import Program, advance, start
 
 NAMES = ("L", "mu", "sigma2", "zeta_star2", "beta2", "zeta2", "delta", "D", "A")
 CONVEX = ("mu", "zeta_star2", "D")  # there is none of these without convexity

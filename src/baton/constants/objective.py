@@ -17,8 +17,8 @@ from baton.errors import BadInput
 from baton.lanes import Params
 from baton.models.quadratic import Quadratic
 from baton.nn import looped, traced
-from baton.program import net_of
 from baton.setting import Setting
+from baton.simulate.program import net_of
 
 BLOCK_BYTES = 128 << 20  # what samples may take at once, with all that is kept to differentiate
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from baton.evaluate import COLUMNS, EXACT
 from baton.ledger import COLUMNS as BYTES
 from baton.setting import Setting
+from baton.simulate.evaluate import COLUMNS, EXACT
 from baton.store import Run
 
 FIELDS = tuple(Setting.model_fields)

@@ -1,20 +1,39 @@
 """What trains a leg, and what a model answers: the same for every way of computing it."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
 from baton.clients import Batches
-from baton.lanes import Lanes, Params
+from baton.lanes import Params
+
+
+class Step(NamedTuple):
+    """The local step as data, one entry a leg:
+
+        d = clip(g) + weight_decay x + pull (x - anchor) + shift;  v = momentum v + d;  x -= lr v
+
+    v is 0 when a leg begins. What is None is used in no leg, and costs nothing.
+    """
+
+    lr: Tensor  # [N]; 0 where the client holds no samples: it hands the model on as it is
+    clip: Tensor  # [N] the largest norm of a gradient; 0: any
+    weight_decay: Tensor  # [N]
+    momentum: Tensor | None = None  # [N]
+    pull: Tensor | None = None  # [N]
+    anchor: Params | None = None  # [N, ...], or fewer: as x below; None: where the leg starts
+    shift: Params | None = None  # [N, ...], or fewer
+    ragged: bool = False  # whether a leg may have fewer than K steps: its last batches are empty, and not taken
 
 
 class Legs(Protocol):
     """One program's model on its pool of samples."""
 
-    def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
+    def train(self, x: Params, step: Step, batches: Batches) -> Params:
         """x after K steps of each leg in batches; a client without samples hands the model on unchanged.
 
-        x may have fewer lanes than there are legs: then each of them is where as many legs in a row start from.
+        x may have fewer lanes than there are legs: then each of them is where as many legs in a row start from. So may
+        anchor and shift, each on its own.
         """
 
     def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:

@@ -8,10 +8,10 @@ from baton.report import words
 from baton.report.curves import lost, values
 from baton.report.grid import Found, Panel
 from baton.report.sheets import swept, valued
+from baton.search.rules import candidate
 from baton.setting import Setting
 from baton.store import Store
 from baton.study import Study
-from baton.tuning import candidate
 
 
 def settings(found: Found) -> dict[str, dict[str, list[str]]]:

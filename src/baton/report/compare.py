@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from baton import match, paper
+from baton import paper
 from baton.report import latex, words
 from baton.report.curves import Point, at
 from baton.report.grid import Found, Panel, ahead, leader
 from baton.report.tables import over, place, scaled, shown, valued
+from baton.search import match
 from baton.study import Study
 
 Row = dict[str, Any]

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from baton.report.bands import Array, Report, measured, over_rounds, spread
+from baton.search.rules import candidate
 from baton.setting import Setting
 from baton.store import Run
-from baton.tuning import candidate
 
 
 class Search(NamedTuple):

@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from baton.errors import BadInput, nearest
-from baton.evaluate import COLUMNS, EXACT
 from baton.report import words
 from baton.report.bands import Report
 from baton.report.curves import Curve, Search, at, curve, values
 from baton.report.reading import Reading
 from baton.search import choices, wanted
+from baton.search.rules import Choice
 from baton.setting import Setting
+from baton.simulate.evaluate import COLUMNS, EXACT
 from baton.store import Run, Store
 from baton.study import Study
-from baton.tuning import Choice
 
 
 class Found(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Any
 from baton.report import words
 from baton.report.curves import at
 from baton.report.grid import Found, Panel, panels
+from baton.search.rules import Choice, Stage
 from baton.study import Study
-from baton.tuning import Choice, Stage
 
 METHODS = {  # how a value is found, with the keys of [tune] to be filled in
     "paper": "no search: the paper's own choice",

@@ -8,9 +8,9 @@ from baton.report import words
 from baton.report.curves import Curve, Point, at, values
 from baton.report.grid import Panel, ahead, ahead_together
 from baton.report.search import METHODS, place, search_files, search_rows
+from baton.search.rules import candidate
 from baton.setting import Setting
 from baton.study import Study
-from baton.tuning import candidate
 
 __all__ = ["caption", "findings", "over", "place", "rows", "search_files", "search_rows", "to_csv", "to_md", "valued"]
 Cell = dict[str, Any]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from baton.evaluate import EXACT
 from baton.names import split
 from baton.setting import ROOMS
+from baton.simulate.evaluate import EXACT
 from baton.study import Study
 
 METRICS = {

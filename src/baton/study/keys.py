@@ -26,7 +26,7 @@ REPORT: dict[str, Any] = {
     "paper": "",  # the paper's table to set these results beside
 }
 TUNE: dict[str, Any] = {
-    "method": "simple",  # a name of baton.tuning.METHODS
+    "method": "simple",  # a name of baton.search.rules.METHODS
     "over": ["lr"],  # the fields searched
     "seed": -1,  # searched with this seed; -1: the study's first
     "short": 1000,  # rounds of the coarse search

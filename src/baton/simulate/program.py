@@ -10,13 +10,13 @@ from baton import algorithms, clients, datasets, ledger, legs, models
 from baton.algorithms import Algorithm
 from baton.clients import Batches
 from baton.datasets import Dataset
-from baton.evaluate import Evaluator
 from baton.lanes import Lanes, Params
 from baton.names import bind
 from baton.nn import Net
 from baton.nn.cut import Sides, sides
 from baton.schedules import SCHEDULES
 from baton.setting import Setting
+from baton.simulate.evaluate import Evaluator
 
 
 def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:

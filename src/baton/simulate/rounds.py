@@ -11,7 +11,7 @@ from baton import clients
 from baton.algorithms.base import State
 from baton.clients import Batches
 from baton.lanes import Params, finite, where
-from baton.program import Program
+from baton.simulate.program import Program
 
 # (round, state, diverged) -> order, state, diverged
 Round = Callable[[int, State, Tensor], tuple[Tensor, State, Tensor]]

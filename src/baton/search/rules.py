@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from baton import match
 from baton.errors import BadInput, nearest
+from baton.search import match
 from baton.setting import Setting
 from baton.study import Study
 

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from pydantic_core import to_json
 from safetensors.torch import load_file, save
 
-from baton.engine import Snapshot
 from baton.errors import BadInput
-from baton.evaluate import COLUMNS, EXACT
 from baton.ledger import COLUMNS as BYTES
 from baton.setting import Setting, kin
+from baton.simulate.engine import Snapshot
+from baton.simulate.evaluate import COLUMNS, EXACT
 
 Metrics = dict[str, NDArray[np.float64]]  # column -> [rows]; nan where a cell is empty
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from baton import ledger
-from baton.program import Program
+from baton.simulate.program import Program
 
 LEGS = 16384  # drawn in one go
 Values = dict[str, NDArray[np.float64]]  # column -> [L]

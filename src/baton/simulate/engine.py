@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from baton.algorithms.base import State
-from baton.books import traffic
-from baton.evaluate import Values
 from baton.ledger import COLUMNS
-from baton.program import Program
-from baton.rounds import ahead, captured
+from baton.ledger.books import traffic
+from baton.simulate.evaluate import Values
+from baton.simulate.program import Program
+from baton.simulate.rounds import ahead, captured
 
 __all__ = ["Program", "Snapshot", "advance", "start"]
 

@@ -14,14 +14,14 @@ import torch
 
 import baton
 from baton import algorithms
-from baton import memory as mem
-from baton.arithmetic import How, arithmetic, cores
-from baton.books import ways
-from baton.engine import Program, Snapshot, advance, start
 from baton.errors import BadInput
+from baton.ledger.books import ways
 from baton.setting import Setting
+from baton.simulate import memory as mem
+from baton.simulate.arithmetic import How, arithmetic, cores
+from baton.simulate.engine import Program, Snapshot, advance, start
 from baton.store import Laid, Store, Work
-from baton.together import together
+from baton.sweep.together import together
 
 _BUILDING = Lock()  # reading a model off a module patches torch while it lasts
 CHECKPOINT_SECONDS = 20.0  # between checkpoints: what a crash can cost

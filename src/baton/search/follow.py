@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from baton.search.rules import MISSING, Choice, Missing, Read, cells, search
 from baton.setting import Setting
 from baton.store import Store, write
 from baton.study import Study
-from baton.tuning import MISSING, Choice, Missing, Read, cells, search
 
 
 def reader(store: Store, metric: str) -> Read:

@@ -14,9 +14,9 @@ from torch.utils._pytree import tree_leaves
 
 from baton import algorithms, clients, datasets
 from baton.errors import BadInput
-from baton.program import Program, net_of, sides_of
-from baton.rounds import Simulation
 from baton.setting import Setting
+from baton.simulate.program import Program, net_of, sides_of
+from baton.simulate.rounds import Simulation
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 

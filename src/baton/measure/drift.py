@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from baton import clients, constants, theory
-from baton import memory as mem
 from baton.clients import Batches
 from baton.constants import Objective, Tell, silent
-from baton.engine import Program, Snapshot, advance, start
 from baton.errors import BadInput
 from baton.lanes import Lanes, Params, norm
 from baton.legs.base import repeated
 from baton.setting import Setting
+from baton.simulate import memory as mem
+from baton.simulate.engine import Program, Snapshot, advance, start
 
 
 class Drift(NamedTuple):

@@ -1,0 +1,152 @@
+"""The seam between an algorithm and those who carry it out: what a round may know, ask of its sites, and get back.
+
+A simulation, a ledger that only counts and real sites are three who can be asked; a round cannot tell them apart.
+"""
+
+from collections.abc import Callable, Hashable, Iterator
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from baton.lanes import Params
+
+
+class Now(NamedTuple):
+    """What a round may know beside its state."""
+
+    clients: int  # M
+    participants: int  # S
+    local_steps: int  # K
+    rounds: int  # R
+    round: int | Tensor  # its number, from 0; a tensor where rounds are recorded and replayed
+    lr: Tensor  # [L] the learning rate of this round
+    kind: Hashable = None  # what Algorithm.kind says of its number
+
+
+class State(NamedTuple):
+    """Two of the three drawers: what every client is handed, and what the server keeps. Every leaf [L, ...].
+
+    The third, what each client keeps, is the sites' own: a round never sees the whole of it.
+    """
+
+    model: Params
+    server: Params = {}  # noqa: RUF012: never written to
+
+
+class Cohort:
+    """Some of a round's participants, in their order: one a lane (index [L]), or several side by side (index [L, C])."""
+
+    def __init__(self, index: Tensor, places: tuple[int, ...] | None = None) -> None:
+        """places: where they stand in the round's order; None: clients that the algorithm chose by itself."""
+        self.index, self.places = index, places
+
+    @classmethod
+    def whole(cls, order: Tensor) -> "Cohort":
+        """All participants of a round: order [L, S]."""
+        return cls(order, tuple(range(order.shape[1])))
+
+    def __len__(self) -> int:
+        return self.index.shape[1]
+
+    def __iter__(self) -> Iterator["Cohort"]:
+        """One after another: index [L] each."""
+        for column, client in enumerate(self.index.unbind(1)):
+            yield Cohort(client, None if self.places is None else self.places[column : column + 1])
+
+    def __getitem__(self, part: slice) -> "Cohort":
+        """Some of them, or all in another order: cohort[:3], cohort[::-1]."""
+        columns = list(range(len(self)))[part]
+        return Cohort(self.index[:, columns], None if self.places is None else tuple(self.places[c] for c in columns))
+
+    def chains(self, count: int) -> list["Cohort"]:
+        """Cut into chains of equal length, side by side: the first of every chain, the second of every chain, ..."""
+        length = len(self) // count
+        return [self[start::length] for start in range(length)]
+
+
+class Facts(NamedTuple):
+    """What belongs to trained models."""
+
+    samples: Tensor  # [L] or [L, C] int64: held by the client
+    steps: Tensor  # taken: K, or tau_m where that is less
+
+
+class Reply:
+    """What came back of some legs: the models, and what belongs to them."""
+
+    def __init__(self, x: Params, facts: Callable[[], Facts], came: Tensor | None = None) -> None:
+        """x: trained; where a leg did not come back, what it was given. came: None: all did."""
+        self.x, self._facts, self.came = x, facts, came
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Looked up when somebody asks."""
+        return self._facts()
+
+    @property
+    def samples(self) -> Tensor:
+        """Held by each client."""
+        return self.facts.samples
+
+    @property
+    def steps(self) -> Tensor:
+        """Taken in each leg."""
+        return self.facts.steps
+
+
+class Sites(Protocol):
+    """The clients as a round sees them."""
+
+    now: Now
+
+    def train(
+        self,
+        x: Params,
+        clients: Cohort,
+        *,
+        pull: Tensor | None = None,
+        anchor: Params | None = None,
+        shift: Params | None = None,
+        sent: Params | None = None,
+    ) -> Reply:
+        """One leg at each of these clients: x -= lr (clip(g) + decay x + pull (x - anchor) + shift), K times.
+
+        x: one model a lane [L, ...], or one a leg [L, C, ...]; what comes back has the axes of clients.index. pull [L];
+        anchor and shift: as x, and constant during the leg; an anchor that is not given is where the leg starts. sent
+        [L, ...]: what the clients' own part of the algorithm (Local) is told.
+        """
+
+    def home(self, x: Params) -> Params:
+        """A model that a client holds, brought to the server before it goes on: the same numbers, another way."""
+
+    def sides(self, x: Params) -> tuple[Params, Params]:
+        """(what clients hold of a model, what the server holds); the second is empty where no model is cut."""
+
+
+class Leg(NamedTuple):
+    """One leg, for what a client does at its end. Leaves [L, C, ...] or what broadcasts to that."""
+
+    start: Params
+    end: Params
+    shift: Params
+    steps: Tensor  # [L, C]
+    lr: Tensor  # [L, C]
+
+
+class Local(NamedTuple):
+    """What a client does around its steps, and keeps from visit to visit. Leaves [L, C, ...]; `sent` broadcasts."""
+
+    init: Callable[[Params], Params]  # the first model [L, ...] -> what every client keeps at first [L, ...]
+    begin: Callable[[Params, Params], Params]  # (kept, sent) -> the leg's shift
+    end: Callable[[Params, Params, Leg], Params]  # (kept, sent, leg) -> kept
+
+
+class Split(NamedTuple):
+    """A leg in split form: where the model is cut, and what its two sides do at each step."""
+
+    cut: str  # the layer behind which the server's side begins
+    head: str = ""  # the layer behind which the client's begins again: labels stay there (U-shaped)
+    clip: str = "joint"  # one norm over both sides, or one a side: per_side
+    noise: float = 0.0  # what the client adds to the smashed data, as a share of their size
+    passes: int = 0  # tau_m is at most so many passes over the client's samples; 0: tau_m = K

@@ -1,0 +1,5 @@
+"""What is searched: the rules of a grid search, and a search over what the store holds."""
+
+from baton.search.follow import choices, missing, reader, save, wanted
+
+__all__ = ["choices", "missing", "reader", "save", "wanted"]

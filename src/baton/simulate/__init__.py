@@ -1,0 +1,1 @@
+"""Lanes trained in this process: program, sites, rounds, the loop, metrics, memory."""
