@@ -94,9 +94,8 @@ class Batches(NamedTuple):
     """The minibatches of one leg a lane."""
 
     places: Tensor  # [L, K, b] in the pool
-    weight: Tensor  # [L, K, b] 1, or 0 where a short batch is padded
+    weight: Tensor  # [L, K, b] 1, or 0 where a short batch is padded; 0 everywhere for a client without samples
     key: Tensor  # [L, K] for what is drawn anew at each step: dropout, augmentation
-    lr: Tensor  # [L] eta; 0 where the client holds no samples: it hands the model on as it is
 
 
 def spans(clients: Clients, lanes: Lanes, client: Tensor) -> tuple[Tensor, Tensor]:
@@ -137,7 +136,7 @@ def batches(
         slot = torch.arange(steps * size, device=client.device)
         draw = rng.bits(visit.unsqueeze(1), rng.REPLACEMENT, slot)
         item = rng.below(draw, count.clamp(min=1).unsqueeze(1)).view(-1, steps, size)
-        weight = torch.ones_like(item, dtype=lanes.lr.dtype)
+        weight = (count > 0).to(lanes.lr.dtype).view(-1, 1, 1).expand(item.shape)
     else:
         order = rng.passes(visit, count, steps * size, clients.smallest, clients.largest)
         n = count.view(-1, 1, 1)
@@ -152,7 +151,7 @@ def batches(
         weight = weight * live.unsqueeze(2)
     places = clients.samples[(first.view(-1, 1, 1) + item).clamp(max=len(clients.samples) - 1)]
     key = rng.bits(visit.unsqueeze(1), rng.DROPOUT, torch.arange(steps, device=client.device))
-    return Batches(places, weight, key, torch.where(count > 0, lanes.lr, 0.0))
+    return Batches(places, weight, key)
 
 
 def members(clients: Clients, lanes: Lanes, chosen: Tensor) -> tuple[Tensor, Tensor]:
