@@ -16,6 +16,7 @@ class Lanes(NamedTuple):
     lr: Tensor  # [L] eta
     clip: Tensor  # [L] largest gradient norm; 0 = no clipping
     weight_decay: Tensor  # [L]
+    momentum: Tensor  # [L] of a leg's steps
     partition: Tensor  # [L] int64: which table of Clients this lane reads
 
     def repeat(self, times: int) -> "Lanes":

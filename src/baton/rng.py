@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 # What a draw is for. Two draws with different purposes are independent, whatever their other words.
-ORDER, SHUFFLE, REPLACEMENT, DROPOUT, AUGMENT, EVALUATE, DATA, SMASH, LEAK = range(1, 10)
+ORDER, SHUFFLE, REPLACEMENT, DROPOUT, AUGMENT, EVALUATE, DATA, SMASH, LEAK, FAILURE, REROUTE = range(1, 12)
 
 
 def _signed(word: int) -> int:
@@ -57,7 +57,8 @@ def below(key: Tensor, n: int | Tensor) -> Tensor:
     return shift(key, 1) % n
 
 
-def _sparse_from(count: int) -> int:
+def dense_up_to(count: int) -> int:
+    """The largest n of which all elements are sorted, where `count` of them are wanted."""
     return 16 * count + 640
 
 
@@ -69,7 +70,7 @@ def passes(key: Tensor, n: Tensor, count: int, smallest: int, largest: int) -> T
     different ones in the order drawn, which is the definition of drawing without replacement; 2 count + 40 draws hold
     that many different ones except with probability under 2^-64 when n > 16 count + 640.
     """
-    limit = _sparse_from(count)
+    limit = dense_up_to(count)
     if largest <= 1:
         return torch.zeros(*key.shape, count, dtype=torch.int64, device=key.device)
     if smallest > limit:

@@ -70,6 +70,7 @@ class Facts(NamedTuple):
 
     samples: Tensor  # [L] or [L, C] int64: held by the client
     steps: Tensor  # taken: K, or tau_m where that is less
+    reach: Tensor  # how far a constant direction d moves a model, in lr d: the steps; more with momentum
 
 
 class Reply:
@@ -93,6 +94,11 @@ class Reply:
     def steps(self) -> Tensor:
         """Taken in each leg."""
         return self.facts.steps
+
+    @property
+    def reach(self) -> Tensor:
+        """x - end = lr reach d, where d is a leg's mean direction."""
+        return self.facts.reach
 
 
 class Sites(Protocol):
@@ -130,7 +136,7 @@ class Leg(NamedTuple):
     start: Params
     end: Params
     shift: Params
-    steps: Tensor  # [L, C]
+    reach: Tensor  # [L, C]: start - end = lr reach d, where d is its mean direction
     lr: Tensor  # [L, C]
 
 

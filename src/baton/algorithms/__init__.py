@@ -1,26 +1,58 @@
 """Algorithms by name: functions (*, options) -> Algorithm. To add one: its file and one line in ALGORITHMS."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from baton.algorithms.base import Algorithm, Sites, Split
+import torch
+
+from baton.algorithms.base import Algorithm
+from baton.algorithms.fedavgm import fedavgm
+from baton.algorithms.fedprox import fedprox
+from baton.algorithms.fedseq import fedseq
 from baton.algorithms.parallel import parallel
+from baton.algorithms.scaffold import scaffold
 from baton.algorithms.sequential import sequential
 from baton.algorithms.splitfed import splitfed
 from baton.algorithms.ssl import ssl
-from baton.names import bind
+from baton.errors import BadInput
+from baton.names import bind, lanes_of, written_in
+from baton.seam import Cohort, Leg, Local, Now, Reply, Sites, Split, State
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "sequential": sequential,
     "parallel": parallel,
+    "fedprox": fedprox,
+    "fedavgm": fedavgm,
+    "scaffold": scaffold,
+    "fedseq": fedseq,
     "ssl": ssl,
     "splitfed": splitfed,
 }
 
-__all__ = ["ALGORITHMS", "Algorithm", "Sites", "Split", "build"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Cohort",
+    "Leg",
+    "Local",
+    "Now",
+    "Reply",
+    "Sites",
+    "Split",
+    "State",
+    "build",
+]
 
 
-def build(spec: str) -> Algorithm:
-    """The algorithm a spec names; it checks its own options."""
-    _, make, options = bind("algorithm", spec, ALGORITHMS)
-    algorithm: Algorithm = make(**options)
-    return algorithm
+def build(
+    spec: str | Sequence[str], dtype: torch.dtype = torch.float64, device: torch.device | None = None
+) -> Algorithm:
+    """The algorithm that specs name: one a lane, which differ in options that are lanes only. Checks its own options."""
+    specs = [spec] if isinstance(spec, str) else spec
+    name, make, options = bind("algorithm", specs[0], ALGORITHMS)
+    numbers = [lanes_of("algorithm", each, ALGORITHMS) for each in specs]
+    columns = {k: torch.tensor([n[k] for n in numbers], dtype=dtype, device=device) for k in numbers[0]}
+    made = make(**{**options, **columns})
+    if not isinstance(made, Algorithm):
+        what = type(made).__name__
+        raise BadInput(f"algorithm: {name} ({written_in(make)}) made a {what}; an Algorithm is right")
+    return made

@@ -1,52 +1,28 @@
-"""What an algorithm is, and the only thing its round may touch."""
+"""What an algorithm is: a round, and what server and clients keep between rounds."""
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
 from torch import Tensor
 
 from baton.lanes import Params
-
-State = Params  # every leaf [L, ...]: the model, and whatever else an algorithm carries from round to round
-
-
-class Sites(Protocol):
-    """The clients as a round sees them: the seam between simulation and deployment."""
-
-    def train(self, x: Params, client: Tensor) -> Params:
-        """One leg a lane: x [L, ...], client [L] -> [L, ...]."""
-
-    def train_all(self, x: Params, clients: Tensor) -> Params:
-        """All participants' legs from the same x: x [L, ...], clients [L, S] -> [L, S, ...]."""
-
-    def sizes(self, clients: Tensor) -> Tensor:
-        """Samples at each client: [L, S] -> [L, S]."""
-
-    def sides(self, x: Params) -> tuple[Params, Params]:
-        """(what clients hold of a model, what the server holds); the second is empty where no model is cut."""
+from baton.seam import Cohort, Local, Now, Sites, Split, State
 
 
-class Split(NamedTuple):
-    """A leg in split form: where the model is cut, and what its two sides do at each step."""
-
-    cut: str  # the layer behind which the server's side begins
-    head: str = ""  # the layer behind which the client's begins again: labels stay there (U-shaped)
-    clip: str = "joint"  # one norm over both sides, or one a side: per_side
-    noise: float = 0.0  # what the client adds to the smashed data, as a share of their size
-    passes: int = 0  # tau_m is at most so many passes over the client's samples; 0: tau_m = K
-
-
-def _same(x: Params) -> Params:
-    return x
+def _all_alike(round: int) -> Hashable:  # noqa: ARG001
+    return None
 
 
 class Algorithm(NamedTuple):
     """Pure functions: a round sees its arguments and returns new state."""
 
-    round: Callable[[State, Tensor, Sites], State]  # (state, order [L, S], sites) -> state
-    init: Callable[[Params], State] = _same
-    model: Callable[[State], Params] = _same
-    parallel: bool = False  # whether a round trains its S participants at once: the memory it needs, the time it takes
-    relay: str = ""  # how clients come by parameters: peer (to peer), server (by way of it), average (from it);
-    # "": peer, or average where legs are parallel
+    round: Callable[[State, Cohort, Sites], State]
+    server: Callable[[Params, Now], Params] | None = None  # what the server keeps at first; None: nothing
+    local: Local | None = None  # what clients do around their steps, and keep; None: nothing
+    order: Callable[[State, Tensor, Now], Tensor] | None = (
+        None  # the round's order [L, S], from what was learnt and the
+    )
+    # schedule's; None: the schedule's. Pure, and on the device
+    kind: Callable[[int], Hashable] = _all_alike  # rounds that do something else than others say so: one recording, and
+    # one entry in the ledger, a kind
     split: Split | None = None  # None: every leg is a whole model's

@@ -1,17 +1,17 @@
 """Sequential federated learning (SFL, cyclic weight transfer): the paper's Algorithm 1."""
 
-from torch import Tensor
-
-from baton.algorithms.base import Algorithm, Sites, State
+from baton.algorithms.base import Algorithm
+from baton.seam import Cohort, Sites, State
 
 
 def sequential() -> Algorithm:
     """The model is handed from client to client; the last one's is the next round's."""
-    return Algorithm(round=hand_on)
+    return Algorithm(hand_on)
 
 
-def hand_on(x: State, order: Tensor, sites: Sites) -> State:
+def hand_on(state: State, order: Cohort, sites: Sites) -> State:
     """One round: each client starts from what the one before it made."""
-    for client in order.unbind(1):
-        x = sites.train(x, client)
-    return x
+    x = state.model
+    for client in order:
+        x = sites.train(x, client).x
+    return State(x)

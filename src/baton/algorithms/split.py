@@ -1,7 +1,7 @@
 """What the split algorithms have in common: the options of a leg in split form, checked."""
 
-from baton.algorithms.base import Split
 from baton.errors import BadInput
+from baton.seam import Split
 
 CLIPS = ("joint", "per_side")
 

@@ -1,20 +1,20 @@
 """SplitFed: split legs from one model, averaged (the paper's appendix on split learning; Thapa et al., 2022)."""
 
 import torch
-from torch import Tensor
 
-from baton.algorithms.base import Algorithm, Sites, State
-from baton.algorithms.parallel import average, shares
+from baton.algorithms.base import Algorithm
+from baton.algorithms.mean import average, check_weighting, weights
 from baton.algorithms.split import checked
 from baton.errors import BadInput
-from baton.names import Layer
+from baton.names import LayerName
+from baton.seam import Cohort, Reply, Sites, State
 
 
 def splitfed(
     *,
-    cut: Layer,
+    cut: LayerName,
     version: int = 1,
-    head: Layer | None = None,
+    head: LayerName | None = None,
     weighting: str = "uniform",
     clip: str = "joint",
     smash_noise: float = 0.0,
@@ -23,24 +23,31 @@ def splitfed(
     """Version 1: a server side for each participant. Version 2: one server side, trained client after client."""
     if version not in (1, 2):
         raise BadInput(f"algorithm: splitfed has version={version}; 1 or 2 is right")
-    if weighting not in ("uniform", "size"):
-        raise BadInput(f"algorithm: splitfed has weighting={weighting}; 'uniform' or 'size' is right")
+    check_weighting("splitfed", weighting)
 
-    def first(x: State, order: Tensor, sites: Sites) -> State:
-        client, server = sites.sides(sites.train_all(x, order))  # [L, S, ...]
-        weight = shares(order, sites, weighting)
+    def first(state: State, order: Cohort, sites: Sites) -> State:
+        reply = sites.train(state.model, order)
+        client, server = sites.sides(reply.x)  # [L, S, ...]
+        weight = weights(reply, weighting)
         made = average(client, weight) | average(server, weight)  # the fed server's work, and the main server's
-        return {name: made[name] for name in x}
+        return State({name: made[name] for name in state.model})
 
-    def second(x: State, order: Tensor, sites: Sites) -> State:
-        start, server = sites.sides(x)
-        trained = []
-        for client in order.unbind(1):
-            own, server = sites.sides(sites.train(start | server, client))
-            trained.append(own)
-        every = {name: torch.stack([own[name] for own in trained], 1) for name in start}  # [L, S, ...]
-        made = average(every, shares(order, sites, weighting)) | server
-        return {name: made[name] for name in x}
+    def second(state: State, order: Cohort, sites: Sites) -> State:
+        start, server = sites.sides(state.model)
+        replies = []
+        for client in order:
+            replies.append(sites.train(start | server, client))
+            server = sites.sides(replies[-1].x)[1]
+        every = {name: torch.stack([reply.x[name] for reply in replies], 1) for name in start}  # [L, S, ...]
+        weight = torch.stack([_alone(reply, weighting) for reply in replies], 1)
+        made = average(every, weight) | server
+        return State({name: made[name] for name in state.model})
 
     form = checked("splitfed", cut, head, clip, smash_noise, passes)
-    return Algorithm(first if version == 1 else second, parallel=version == 1, relay="average", split=form)
+    return Algorithm(first if version == 1 else second, split=form)
+
+
+def _alone(reply: Reply, weighting: str) -> torch.Tensor:
+    """What one leg a lane counts: [L]."""
+    each = reply.samples if weighting == "size" else torch.ones_like(reply.samples)
+    return each if reply.came is None else each * reply.came

@@ -4,13 +4,14 @@ from baton.algorithms.base import Algorithm
 from baton.algorithms.sequential import hand_on
 from baton.algorithms.split import checked
 from baton.errors import BadInput
-from baton.names import Layer
+from baton.names import LayerName
+from baton.seam import Cohort, Sites, State
 
 
 def ssl(
     *,
-    cut: Layer,
-    head: Layer | None = None,
+    cut: LayerName,
+    head: LayerName | None = None,
     relay: str = "peer",
     clip: str = "joint",
     smash_noise: float = 0.0,
@@ -22,4 +23,13 @@ def ssl(
     """
     if relay not in ("peer", "server"):
         raise BadInput(f"algorithm: ssl has relay={relay}; 'peer' or 'server' is right")
-    return Algorithm(hand_on, relay=relay, split=checked("ssl", cut, head, clip, smash_noise, passes))
+    form = checked("ssl", cut, head, clip, smash_noise, passes)
+    return Algorithm(hand_on if relay == "peer" else by_way_of_the_server, split=form)
+
+
+def by_way_of_the_server(state: State, order: Cohort, sites: Sites) -> State:
+    """The same round; every client hands its side to the server."""
+    x = state.model
+    for client in order:
+        x = sites.home(sites.train(x, client).x)
+    return State(x)

@@ -6,8 +6,8 @@ from baton.cli import flags
 from baton.cli.common import DataDir, Json, app, print_json, use_data_dir
 
 if TYPE_CHECKING:
-    from baton.ledger.books import Account
     from baton.setting import Setting
+    from baton.simulate.books import Account
 
 WAYS = ("up", "down", "peer")
 
@@ -57,17 +57,17 @@ def _accounts(setting: "Setting", specs: list[str]) -> "dict[str, Account]":
     import torch
 
     from baton import algorithms, ledger
-    from baton.ledger.books import account
     from baton.nn.cut import cuts
+    from baton.simulate.books import account
     from baton.simulate.program import Program, sides_of
 
     program = Program([setting], torch.device("cpu"))
     if specs:
-        return {setting.algorithm: account(program, program.prices)}
+        return {setting.algorithm: account(program, program.terms)}
     both = [f"{name}:cut={cut.name}" for name in ("ssl", "splitfed") for cut in cuts(program.net)]
     built = {spec: algorithms.build(spec) for spec in ("sequential", "parallel", *both)}
     return {
-        spec: account(program, ledger.prices(each, program.net, sides_of(each, program.net)))
+        spec: account(program, ledger.terms(each, program.net, sides_of(each, program.net), program.one_lane()))
         for spec, each in built.items()
     }
 

@@ -1,5 +1,6 @@
 """Who holds which samples, and the minibatches a leg draws from them."""
 
-from baton.clients.tables import Batches, Clients, batches, build, members, owners, spans, taken, width
+from baton.clients.batches import Batches, batches, reached, taken, visit, width
+from baton.clients.tables import Clients, build, members, owners, spans
 
-__all__ = ["Batches", "Clients", "batches", "build", "members", "owners", "spans", "taken", "width"]
+__all__ = ["Batches", "Clients", "batches", "build", "members", "owners", "reached", "spans", "taken", "visit", "width"]

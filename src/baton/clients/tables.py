@@ -1,4 +1,4 @@
-"""Who holds which samples, and the minibatches a leg draws from them: all keyed, nothing kept between visits."""
+"""Who holds which samples."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from baton import datasets, rng
+from baton import datasets
 from baton.errors import BadInput
 from baton.lanes import Lanes
 from baton.names import bind
@@ -90,68 +90,11 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
     return table, torch.tensor([pairs.index((s.dataset, s.partition)) for s in settings], device=device)
 
 
-class Batches(NamedTuple):
-    """The minibatches of one leg a lane."""
-
-    places: Tensor  # [L, K, b] in the pool
-    weight: Tensor  # [L, K, b] 1, or 0 where a short batch is padded; 0 everywhere for a client without samples
-    key: Tensor  # [L, K] for what is drawn anew at each step: dropout, augmentation
-
-
 def spans(clients: Clients, lanes: Lanes, client: Tensor) -> tuple[Tensor, Tensor]:
     """(first place, samples) of client [L, ...] in each lane's partition."""
     partition = lanes.partition.view(-1, *[1] * (client.dim() - 1))
     first = clients.start[partition, client]
     return first, clients.start[partition, client + 1] - first
-
-
-def width(setting: Setting, largest: int) -> int:
-    """Samples drawn for one step: b, but no more than any client can fill where they are not put back."""
-    return setting.batch_size if setting.sampling == "replacement" else max(1, min(setting.batch_size, largest))
-
-
-def taken(count: Tensor, setting: Setting, passes: int = 0) -> tuple[Tensor, Tensor]:
-    """(samples, steps) of a leg at clients that hold so many: tau_m steps, a short batch at the end of each pass."""
-    batch = setting.batch_size
-    per_pass = (count + batch - 1) // batch
-    steps = torch.full_like(count, setting.local_steps)
-    steps = torch.where(count > 0, torch.minimum(steps, passes * per_pass) if passes else steps, 0)
-    if setting.sampling == "replacement":
-        return steps * batch, steps
-    whole = steps // per_pass.clamp(min=1)
-    return whole * count + torch.minimum((steps - whole * per_pass) * batch, count), steps
-
-
-def batches(
-    clients: Clients, lanes: Lanes, round: int | Tensor, client: Tensor, setting: Setting, passes: int = 0
-) -> Batches:
-    """K minibatches for one visit to client [L]: shuffled, cut into b, a short last one, reshuffled after each pass.
-
-    passes: if not 0, batches after so many passes over the client's samples are empty.
-    """
-    steps, size = setting.local_steps, width(setting, clients.largest)
-    first, count = spans(clients, lanes, client)
-    visit = rng.bits(lanes.seed, rng.SHUFFLE, round, client)  # [L]
-    if setting.sampling == "replacement":
-        slot = torch.arange(steps * size, device=client.device)
-        draw = rng.bits(visit.unsqueeze(1), rng.REPLACEMENT, slot)
-        item = rng.below(draw, count.clamp(min=1).unsqueeze(1)).view(-1, steps, size)
-        weight = (count > 0).to(lanes.lr.dtype).view(-1, 1, 1).expand(item.shape)
-    else:
-        order = rng.passes(visit, count, steps * size, clients.smallest, clients.largest)
-        n = count.view(-1, 1, 1)
-        per_pass = ((n + setting.batch_size - 1) // setting.batch_size).clamp(min=1)
-        step = torch.arange(steps, device=client.device).view(1, -1, 1)
-        place = (step % per_pass) * setting.batch_size + torch.arange(size, device=client.device)  # [L, K, b]
-        weight = (place < n).to(lanes.lr.dtype)
-        flat = ((step // per_pass) * n + place).clamp(max=steps * size - 1).flatten(1)
-        item = order.gather(1, flat).view(place.shape)
-    if passes:
-        live = torch.arange(steps, device=client.device) < taken(count, setting, passes)[1].unsqueeze(1)  # [L, K]
-        weight = weight * live.unsqueeze(2)
-    places = clients.samples[(first.view(-1, 1, 1) + item).clamp(max=len(clients.samples) - 1)]
-    key = rng.bits(visit.unsqueeze(1), rng.DROPOUT, torch.arange(steps, device=client.device))
-    return Batches(places, weight, key)
 
 
 def members(clients: Clients, lanes: Lanes, chosen: Tensor) -> tuple[Tensor, Tensor]:

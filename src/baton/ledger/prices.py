@@ -1,7 +1,7 @@
 """What crosses the network, in bytes, and how long a round would take: counted from shapes, not measured.
 
-Every leg starts with parameters that are handed over; in split form every step sends smashed data and slopes. A round
-of legs one after another takes their sum; of legs side by side, as long as its longest.
+Every leg starts with parameters that are handed over; in split form every step sends smashed data and slopes. What a
+round does is counted (count.py); here is what that costs.
 """
 
 from math import prod
@@ -10,9 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from baton.algorithms import Algorithm
+from baton.ledger.count import SERVER, Call, Trace
 from baton.nn import Net
 from baton.nn.cut import Sides
+from baton.seam import Split
 
 COLUMNS = ("bytes_up", "bytes_down", "bytes_peer")
 LABEL = 8  # bytes of a label, as torch keeps it
@@ -30,8 +31,7 @@ class Traffic(NamedTuple):
 class Prices(NamedTuple):
     """What a run's hand-overs, steps and samples cost."""
 
-    relay: str  # peer, server or average
-    parallel: bool  # whether the legs of a round go side by side
+    item: int  # bytes of a number
     model: int  # bytes of what a client is handed: the model, or its side of it
     sample_up: int  # bytes that cross with each sample of a step
     sample_down: int
@@ -39,6 +39,11 @@ class Prices(NamedTuple):
     messages: int  # of a step
     client_flops: int  # of one sample in training
     server_flops: int
+
+    @property
+    def by_the_leg(self) -> bool:
+        """Whether all legs cost the same, whoever trains."""
+        return not (self.sample_up or self.sample_down or self.norm)
 
 
 class Way(NamedTuple):
@@ -62,18 +67,32 @@ class Rates(NamedTuple):
     latency: float = 0.03  # seconds that every message takes, however short
 
 
-def prices(algorithm: Algorithm, net: Net, sides: Sides | None) -> Prices:
-    """Of an algorithm that trains this model, cut into these sides."""
+def prices(split: Split | None, net: Net, sides: Sides | None) -> Prices:
+    """Of legs that train this model, cut into these sides."""
     item, sizes = net.dtype.itemsize, {name: prod(shape) for name, shape in net.sizes().items()}
-    how = algorithm.relay or ("average" if algorithm.parallel else "peer"), algorithm.parallel
-    if sides is None or algorithm.split is None:
-        return Prices(*how, item * sum(sizes.values()), 0, 0, 0, 0, (1 + BACKWARD) * net.flops(), 0)
-    mine = sum(sizes[name] for name in (*sides.front.names, *(sides.head.names if sides.head else [])))
+    if sides is None or split is None:
+        return Prices(item, item * sum(sizes.values()), 0, 0, 0, 0, (1 + BACKWARD) * net.flops(), 0)
+    mine = sum(sizes[name] for name in held_by_clients(net, sides))
     smashed, features = item * prod(sides.front.shape), item * prod(sides.back.shape)
     up, down = (smashed + features,) * 2 if sides.head else (smashed + LABEL, smashed)
-    norm = item if algorithm.split.clip == "joint" else 0
+    norm = item if split.clip == "joint" else 0
     flops = ((1 + BACKWARD) * count for count in sides.flops(net.sample))
-    return Prices(*how, item * mine, up, down, norm, 4 if sides.head else 2, *flops)
+    return Prices(item, item * mine, up, down, norm, 4 if sides.head else 2, *flops)
+
+
+def held_by_clients(net: Net, sides: Sides | None) -> list[str]:
+    """The parameters that a client is handed."""
+    return list(net.sizes()) if sides is None else [*sides.front.names, *(sides.head.names if sides.head else [])]
+
+
+class Work(NamedTuple):
+    """What a round's participants did: [..., S], in the round's order."""
+
+    samples: Tensor
+    steps: Tensor
+    clipped: Tensor  # [..., 1]: 1 in lanes that clip, else 0
+    tried: Tensor | None = None  # hand-overs it took until a leg came back, or was given up; None: one each
+    came: Tensor | None = None  # 1 where it did; None: all
 
 
 def step(price: Prices, samples: Tensor, clipped: Tensor) -> Traffic:
@@ -84,34 +103,66 @@ def step(price: Prices, samples: Tensor, clipped: Tensor) -> Traffic:
     )
 
 
-def leg(price: Prices, samples: Tensor, steps: Tensor, clipped: Tensor) -> Traffic:
-    """One leg: its hand-over, and its steps on so many samples in all."""
-    crossed = step(price, samples, steps * clipped)
-    if price.relay == "peer":
-        return crossed._replace(peer=crossed.peer + price.model)
-    return crossed._replace(up=crossed.up + price.model, down=crossed.down + price.model)
+class _Legs(NamedTuple):
+    """One call of a round: what its legs cost, [..., legs] each."""
+
+    handed: Traffic  # models, to the clients
+    steps: Traffic
+    up: Tensor  # models, to the server
+    messages: Tensor  # of the hand-overs
+    work: Work
 
 
-def round_(price: Prices, samples: Tensor, steps: Tensor, clipped: Tensor) -> Traffic:
-    """All legs of a round: samples, steps [..., S] -> [...]; clipped [..., 1]."""
-    return Traffic(*(each.sum(-1) for each in leg(price, samples, steps, clipped)))
+def _legs(price: Prices, call: Call, work: Work) -> _Legs:
+    at = list(call.places) if call.places is not None else [p % work.samples.shape[-1] for p in range(call.legs)]
+    work = Work(*(x if x is None or x.shape[-1] == 1 else x[..., at] for x in work))
+    ones = torch.ones_like(work.samples)
+    tried, came = ones if work.tried is None else work.tried, ones if work.came is None else work.came
+    peers = call.source != SERVER
+    down = tried * (price.item * call.more + (0 if peers else price.model))
+    handed = Traffic(torch.zeros_like(down), down, tried * (price.model if peers else 0))
+    crossed = step(price, work.samples * came, work.steps * came * work.clipped)
+    back = came * (price.model if call.up else 0)
+    return _Legs(handed, crossed, back, tried, work._replace(samples=work.samples * came, steps=work.steps * came))
 
 
-def way(price: Prices, samples: Tensor, steps: Tensor, clipped: Tensor) -> Way:
-    """The longest way through a round: samples, steps [..., S] -> [...].
+def round_(price: Prices, trace: Trace, work: Work) -> Traffic:
+    """All legs of a round: [...]."""
+    every = [_legs(price, call, work) for call in trace.calls]
+    none = torch.zeros_like(work.samples[..., 0])
+    up = sum(((legs.steps.up + legs.up).sum(-1) for legs in every), none)
+    down = sum(((legs.steps.down + legs.handed.down).sum(-1) for legs in every), none)
+    peer = sum((legs.handed.peer.sum(-1) for legs in every), none)
+    return Traffic(up, down, peer)
 
-    One after another, all legs and all hand-overs. Side by side, the most samples and the most steps of any leg; to and
-    from an average parameters go side by side too.
+
+def way(price: Prices, trace: Trace, work: Work) -> Way:
+    """The longest way through a round: the most of each field, over all ways.
+
+    One call's legs go side by side; a call begins when what it starts from is there.
     """
-    legs = 1 if price.parallel or price.relay == "average" else samples.shape[-1]
-    samples, steps = (x.amax(-1) if price.parallel else x.sum(-1) for x in (samples, steps))
-    crossed = step(price, samples, steps * clipped.squeeze(-1))
-    handed = torch.full_like(samples, legs * price.model)
-    messages = price.messages * steps + (legs if price.relay == "peer" else 2 * legs)
-    work = price.client_flops * samples, price.server_flops * samples
-    if price.relay == "peer":
-        return Way(crossed.up, crossed.down, handed, messages, *work)
-    return Way(crossed.up + handed, crossed.down + handed, crossed.peer, messages, *work)
+    none = torch.zeros_like(work.samples[..., 0])
+    begin = torch.stack([none] * len(Way._fields))
+    ends: list[Tensor] = []  # of each call: where its models are trained; [6, ...]
+    homes: list[Tensor] = []  # and at the server, where they go there
+    for call in trace.calls:
+        legs = _legs(price, call, work)
+        start = ends[call.source] if call.source >= 0 else begin
+        start = _latest([start, *(homes[i] for i in call.ready)])
+        sent = [legs.handed.up, legs.handed.down, legs.handed.peer, legs.messages]
+        start = start + torch.stack([*(x.amax(-1) for x in sent), none, none])
+        start = _latest([start, *(ends[i] for i in call.beside)])
+        done = legs.work
+        flops = price.client_flops * done.samples, price.server_flops * done.samples
+        took = [*legs.steps, price.messages * done.steps, *flops]
+        ends.append(start + torch.stack([x.amax(-1) for x in took]))
+        arrived = legs.up.amax(-1)
+        homes.append(ends[-1] + torch.stack([arrived, none, none, (arrived > 0).to(none.dtype), none, none]))
+    return Way(*_latest([begin, *homes]).unbind(0))
+
+
+def _latest(ways: list[Tensor]) -> Tensor:
+    return torch.stack(ways).amax(0)
 
 
 def seconds(way: dict[str, float], rates: Rates) -> float:

@@ -6,24 +6,27 @@ parallel training is the mean over all M clients of the sum over k: E_r / S, sin
 
 Not a metric of runs: a run goes through each round once, and an expectation given x_r takes many rounds from the same
 x_r. Since every draw is a pure function of (seed, round, client), a round is simply trained again from x_r, as lanes
-that differ in their seed, by sites that stop after each step to look. Runs, their ids and their speed stay as they are.
+that differ in their seed, with legs that stop after each step to look. Runs, their ids and their speed stay as they are.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
-from baton import clients, constants, theory
+from baton import constants, theory
 from baton.clients import Batches
 from baton.constants import Objective, Tell, silent
 from baton.errors import BadInput
-from baton.lanes import Lanes, Params, norm
-from baton.legs.base import repeated
+from baton.lanes import Params, norm
+from baton.legs import Legs
+from baton.legs.base import Step, repeated
+from baton.seam import Cohort, State
 from baton.setting import Setting
 from baton.simulate import memory as mem
 from baton.simulate.engine import Program, Snapshot, advance, start
+from baton.simulate.kept import Kept
+from baton.simulate.sites import Simulation
 
 
 class Drift(NamedTuple):
@@ -36,38 +39,26 @@ class Drift(NamedTuple):
 
 
 class Watched:
-    """Sites that train as Simulation does, one step at a time, and add up |x_mk - x_r|^2: `total` [L]."""
+    """Legs that are trained one step at a time, and add up |x_mk - x_r|^2 on the way: `total` [L]."""
 
-    def __init__(self, program: Program, round: int, x: Params) -> None:
-        self.program, self.round, self.x = program, round, x
-        self.total = torch.zeros(len(program.seeds), dtype=torch.float64, device=program.lanes.seed.device)
+    def __init__(self, legs: Legs, begin: Params, lanes: int, device: torch.device) -> None:
+        """begin: x_r, [L, ...]."""
+        self.legs, self.begin, self.outputs = legs, begin, legs.outputs
+        self.total = torch.zeros(lanes, dtype=torch.float64, device=device)
 
-    def train(self, x: Params, client: Tensor) -> Params:
-        """One leg a lane."""
-        return self._leg(x, self.program.lanes, self.program.draw(self.round, client.unsqueeze(1))[0])
-
-    def train_all(self, x: Params, order: Tensor) -> Params:
-        """All participants' legs, S folded into the lane axis."""
-        legs = self.program.draw(self.round, order)
-        flat = Batches(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*legs, strict=True)))
-        trained = self._leg(repeated(x, order.numel()), self.program.lanes.repeat(order.shape[1]), flat)
-        return {name: leaf.view(*order.shape, *leaf.shape[1:]) for name, leaf in trained.items()}
-
-    def sizes(self, order: Tensor) -> Tensor:
-        """Samples at each client."""
-        return clients.spans(self.program.clients, self.program.lanes, order)[1]
-
-    def sides(self, x: Params) -> tuple[Params, Params]:
-        """(the clients' side, the server's)."""
-        return self.program.apart(x)
-
-    def _leg(self, x: Params, lanes: Lanes, leg: Batches) -> Params:
-        begin = repeated(self.x, len(leg.lr))
-        for k in range(leg.places.shape[1]):
+    def train(self, x: Params, step: Step, batches: Batches) -> Params:
+        """As the legs do; an anchor that is not given is where the leg starts, not the step."""
+        legs = len(batches.key)
+        x, begin = repeated(x, legs), repeated(self.begin, legs)
+        step = step._replace(anchor=x) if step.pull is not None and step.anchor is None else step
+        if step.momentum is not None:
+            raise BadInput(
+                "momentum: drift is measured between single steps, which do not know the velocity; 0 is right"
+            )
+        for k in range(batches.places.shape[1]):
             away = norm({name: leaf.double() - begin[name].double() for name, leaf in x.items()}).square()
             self.total += away.view(len(self.total), -1).sum(1)
-            places, weight, key = (field[:, k : k + 1].contiguous() for field in leg[:3])
-            x = self.program.legs.train(x, lanes, Batches(places, weight, key, leg.lr))
+            x = self.legs.train(x, step, Batches(*(field[:, k : k + 1].contiguous() for field in batches)))
         return x
 
 
@@ -116,14 +107,23 @@ def _lanes(setting: Setting, draws: int, device: torch.device, memory: int | Non
 def _of(programs: list[Program], at: Snapshot) -> Drift:
     each = []
     for program in programs:
-        state = {name: leaf.expand(len(program.seeds), *leaf.shape[1:]).contiguous() for name, leaf in at.state.items()}
-        sites = Watched(program, at.round, program.algorithm.model(state))
-        program.algorithm.round(state, program.order(at.round), sites)
-        each.append(sites.total)
+        lanes, device = len(program.seeds), program.lanes.seed.device
+        state = State(*(_wide(drawer, lanes) for drawer in at.state))
+        legs = Watched(program.legs, state.model, lanes, device)
+        now = program.now(at.round, program.rate(at.round), program.algorithm.kind(at.round))
+        order = program.order(at.round)
+        sites = Simulation(program, now, order, kept=Kept(_wide(at.clients, lanes)), legs=legs)
+        program.algorithm.round(state, Cohort.whole(order), sites)
+        each.append(legs.total)
     total = torch.cat(each)
     count = len(total)
     error = float(total.std()) / count**0.5 if count > 1 else None
     return Drift(at.round, float(total.mean()), error, float(total[0]))
+
+
+def _wide(drawer: Params, lanes: int) -> Params:
+    """One lane's, so many times."""
+    return {name: leaf.expand(lanes, *leaf.shape[1:]).contiguous() for name, leaf in drawer.items()}
 
 
 def bounds(
@@ -135,6 +135,9 @@ def bounds(
     lemma's, the number comes with valid False and the reason.
     """
     algorithm = setting.algorithm.partition(":")[0]
+    if algorithm not in theory.ALGORITHMS:
+        known = " or ".join(theory.ALGORITHMS)
+        raise BadInput(f"algorithm: there is no drift lemma for {algorithm!r}; {known} is right")
     objective = Objective(setting, device)
     needed = ["L", "mu", "sigma2", "zeta_star2", "A"] if objective.convex else ["L", "sigma2", "beta2", "zeta2", "A"]
     case, symbols = constants.symbols(constants.measure(setting, device, needed, tell=tell))
@@ -148,7 +151,7 @@ def bounds(
     times = 1 if algorithm == "sequential" else setting.participants
     result = []
     for _, at in found:
-        x = objective.flat(at.state)
+        x = objective.flat(at.state.model)
         place = {"gap": max(0.0, float(objective.losses(x, whole)) - lowest)}
         if case == "nonconvex":
             place = {"gradient": float(objective.gradients(x, whole).norm())}

@@ -1,55 +1,54 @@
 """The loop: schedule -> round -> evaluate, for all lanes of one program at once."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from baton.algorithms.base import State
 from baton.ledger import COLUMNS
-from baton.ledger.books import traffic
+from baton.seam import State
+from baton.simulate import kept
+from baton.simulate.books import traffic
+from baton.simulate.checks import asked
 from baton.simulate.evaluate import Values
 from baton.simulate.program import Program
 from baton.simulate.rounds import ahead, captured
+from baton.store.snapshot import History, Snapshot
 
-__all__ = ["Program", "Snapshot", "advance", "start"]
+__all__ = ["Program", "Snapshot", "advance", "first", "start"]
 
 
-class Snapshot(NamedTuple):
-    """All lanes after some rounds: enough to go on from, since no draw keeps state."""
-
-    round: int
-    state: State
-    diverged: Tensor  # [L] the round that left the finite numbers, -1 while there
-    history: dict[str, list[tuple[int, NDArray[np.float64]]]]  # metric -> [(round, [L])]
+def first(program: Program) -> Snapshot:
+    """All drawers before the first round."""
+    x, algorithm, spec = program.net.init(program.seeds), program.algorithm, program.setting.algorithm
+    now = program.now(0, program.rate(0))
+    server = asked(spec, algorithm.server, x, now) if algorithm.server else {}
+    tables = kept.table(asked(spec, algorithm.local.init, x), now.clients) if algorithm.local else {}
+    return Snapshot(0, State(x, server), tables, torch.full_like(program.lanes.seed, -1), History())
 
 
 def start(program: Program) -> Snapshot:
-    """Before the first round."""
-    params = program.net.init(program.seeds)
-    diverged = torch.full_like(program.lanes.seed, -1)
-    snapshot = Snapshot(0, program.algorithm.init(params), diverged, {})
-    return _measure(program, snapshot, program.order(0))
+    """Before the first round, measured."""
+    return _measure(program, first(program), program.order(0))
 
 
 def advance(program: Program, at: Snapshot) -> Iterator[Snapshot]:
-    """One snapshot a round, to the last. A lane that leaves the finite numbers keeps its last finite state."""
-    at = at._replace(history={metric: list(series) for metric, series in at.history.items()})
+    """One snapshot a round, to the last. A lane that leaves the finite numbers keeps its last finite state.
+
+    What clients keep is written in place: a snapshot's is the live table, good until the next one is asked for.
+    """
     train = captured(program) if program.lanes.seed.is_cuda else ahead(program)
     for round in range(at.round, program.setting.rounds):
-        order, state, diverged = train(round, at.state, at.diverged)
-        at = _measure(program, Snapshot(round + 1, state, diverged, at.history), order)
+        order, state, diverged = train(round, at.state, at.clients, at.diverged)
+        at = _measure(program, Snapshot(round + 1, state, at.clients, diverged, at.history), order)
         yield at
 
 
 def _measure(program: Program, at: Snapshot, order: Tensor) -> Snapshot:
-    params = program.algorithm.model(at.state)
-    found: Values = program.evaluate.exact(params)
+    found: Values = program.evaluate.exact(at.state.model)
     if at.round % program.setting.eval_every == 0 or at.round == program.setting.rounds:
-        found |= program.evaluate(params, at.round, order)
+        found |= program.evaluate(at.state.model, at.round, order)
     for metric, values in found.items():
         at.history.setdefault(metric, []).append((at.round, values))
     if "test_loss" in found:

@@ -16,7 +16,6 @@ from baton import algorithms, clients, datasets
 from baton.errors import BadInput
 from baton.setting import Setting
 from baton.simulate.program import Program, net_of, sides_of
-from baton.simulate.rounds import Simulation
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -64,14 +63,22 @@ def _counted(lanes: Sequence[Setting]) -> int:
     splits = {(s.dataset, s.partition, s.clients) for s in lanes}
     largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
     algorithm = algorithms.build(setting.algorithm)
-    sides_of(algorithm, net)  # a cut that cannot be is said here, before anything trains
-    copies = setting.participants if algorithm.parallel else 1
+    now = Now(setting.clients, setting.participants, setting.local_steps, setting.rounds, 0, torch.ones(1))
+    copies = ledger.terms(algorithm, net, sides_of(algorithm, net), now).width  # also says which cut cannot be
     batch = clients.width(setting, largest)
     drawn = setting.local_steps * batch
     step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()
-    draws = 8 * 8 * (drawn + min(largest, 16 * drawn + 640))
+    draws = 8 * 8 * (drawn + min(largest, rng.dense_up_to(drawn)))
     item: int = net.dtype.itemsize
-    return (step * copies + 3 * net.size()) * item + draws * setting.participants
+    return (step * copies + 3 * net.size()) * item + draws * setting.participants + _drawers(algorithm, net, now)
+
+
+def _drawers(algorithm: Algorithm, net: Net, now: Now) -> int:
+    """Bytes of what server and clients keep of one lane: two states of the first, all rows of the second."""
+    x = {name: torch.zeros(1, *shape, dtype=net.dtype) for name, shape in net.sizes().items()}
+    server = algorithm.server(x, now) if algorithm.server else {}
+    own = algorithm.local.init(x) if algorithm.local else {}
+    return 2 * sum(leaf.nbytes for leaf in server.values()) + now.clients * sum(leaf.nbytes for leaf in own.values())
 
 
 def measured(setting: Setting, device: torch.device) -> int:
@@ -88,12 +95,12 @@ def _peak(setting: Setting, legs: int, steps: int, device: torch.device) -> int:
     """Bytes a round allocates at its peak, with the states before and after it."""
     small = {"participants": legs, "local_steps": steps}
     program = Program([Setting(**{**setting.model_dump(), **small})], device)
-    state = program.algorithm.init(program.net.init(program.seeds))
-    order = program.order(0)
+    at, order = first(program), program.order(0)
     with Allocated() as found:
-        drawn = program.draw(0, order)
-        program.algorithm.round(state, order, Simulation(program, 0, order, drawn))
-    return int(found.peak) + 2 * sum(leaf.nbytes for leaf in state.values())
+        drawn = program.ahead(0, order)
+        one(program, program.now(0, program.rate(0)), order, drawn, at.state, Kept(at.clients), at.diverged)
+    drawers = [*(2 * leaf.nbytes for drawer in at.state for leaf in drawer.values())]
+    return int(found.peak) + sum(drawers) + sum(leaf.nbytes for leaf in at.clients.values())
 
 
 class Allocated(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -6,7 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from baton import algorithms, clients, datasets, ledger, legs, models
+from baton import algorithms, clients, datasets, ledger, legs, models, schedules
 from baton.algorithms import Algorithm
 from baton.clients import Batches
 from baton.datasets import Dataset
@@ -15,8 +15,10 @@ from baton.names import bind
 from baton.nn import Net
 from baton.nn.cut import Sides, sides
 from baton.schedules import SCHEDULES
+from baton.seam import Now
 from baton.setting import Setting
 from baton.simulate.evaluate import Evaluator
+from baton.sites import failures
 
 
 def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
@@ -38,66 +40,101 @@ class Program:
         self, settings: Sequence[Setting], device: torch.device, precision: str = "fp32", threads: int = 1
     ) -> None:
         """precision: of products on a GPU; threads: cores that lanes may be spread over on a CPU."""
-        self.setting, self.seeds = settings[0], [s.seed for s in settings]
+        self.setting, self.settings, self.seeds = settings[0], list(settings), [s.seed for s in settings]
         dtype = getattr(torch, self.setting.dtype)
         names = dict.fromkeys(s.dataset for s in settings)
         sets = [datasets.load(name, self.setting.clients) for name in names]
         data = next((d for d in sets if d.augment is not None), sets[0])  # what one lane draws anew, all run through
         self.clients, partition = clients.build(settings, dtype, device)
         self.net = net_of(self.setting, data, device)
-        self.algorithm = algorithms.build(self.setting.algorithm)
+        self.ranks = {name: 1 + len(shape) for name, shape in self.net.sizes().items()}  # of leaves [L, ...]
+        self.algorithm = algorithms.build([s.algorithm for s in settings], dtype, device)
         self.sides = sides_of(self.algorithm, self.net)
         self.passes = self.algorithm.split.passes if self.algorithm.split else 0
-        name, self._schedule, self._schedule_options = bind("schedule", self.setting.schedule, SCHEDULES)
-        self._own_schedule = name in SCHEDULES
+        self._called, self._schedule, self._schedule_options = bind("schedule", self.setting.schedule, SCHEDULES)
+        self.repeats = schedules.declared(self._schedule).repeats
+        self.failing, self.policy = failures.build(self.setting.failures, self.setting.on_failure)
 
         def column(field: str) -> Tensor:
             return torch.tensor([getattr(s, field) for s in settings], dtype=dtype, device=device)
 
         seed = torch.tensor(self.seeds, dtype=torch.int64, device=device)
-        self.lanes = Lanes(seed, column("lr"), column("clip"), column("weight_decay"), partition)
+        numbers = (column(field) for field in ("lr", "clip", "weight_decay", "momentum"))
+        self.lanes = Lanes(seed, *numbers, partition)
+        self.momentum = any(s.momentum > 0 for s in settings)
+        self.steady = all(s.lr_schedule == "constant" for s in settings)  # the learning rate, over rounds
         clipped, form = any(s.clip > 0 for s in settings), self.algorithm.split
         self.legs = legs.choose(self.net, data, self.clients, clipped, precision, threads, form, self.sides)
         optima = [d.optimum for d in sets if d.optimum is not None]
         self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima)
 
+    # --- what a round may know
+
+    def rate(self, round: int) -> Tensor:
+        """The learning rate of a round: [L]."""
+        if self.steady:
+            return self.lanes.lr
+        rates = [s.lr * s.factor(round) for s in self.settings]
+        return torch.tensor(rates, dtype=self.lanes.lr.dtype, device=self.lanes.lr.device)
+
+    def now(self, round: int | Tensor, lr: Tensor, kind: object = None) -> Now:
+        """What round number `round` may know."""
+        s = self.setting
+        return Now(s.clients, s.participants, s.local_steps, s.rounds, round, lr, kind)
+
+    # --- what is drawn
+
     def order(self, round: int) -> Tensor:
         """The participants of a round: [L, S]."""
-        s = self.setting
-        order: Tensor = self._schedule(self.lanes.seed, round, s.clients, s.participants, **self._schedule_options)
-        return order.to(self.lanes.seed.device)  # a schedule of the user's own need not know it
+        return self.orders(range(round, round + 1)).squeeze(1)
 
     def orders(self, rounds: range) -> Tensor:
-        """The participants of some rounds: [L, rounds, S]. The registered schedules take them all at once."""
-        if not self._own_schedule:
-            return torch.stack([self.order(round) for round in rounds], 1)
+        """The participants of some rounds: [L, rounds, S]."""
         s, count = self.setting, len(rounds)
         number = torch.tensor(rounds, device=self.lanes.seed.device).repeat(len(self.seeds))
         seed = self.lanes.seed.repeat_interleave(count)
-        order: Tensor = self._schedule(seed, number, s.clients, s.participants, **self._schedule_options)
+        given = schedules.called(self._schedule, seed, number, s.clients, s.participants, self._schedule_options)
+        if self._called not in SCHEDULES:
+            given = schedules.checked(
+                given, self._called, self._schedule, len(seed), s.clients, s.participants, self.repeats
+            )
+        order: Tensor = given.to(seed.device)  # a schedule of the user's own need not know the device
         return order.view(-1, count, s.participants)
+
+    def draw(self, round: int | Tensor, client: Tensor, number: int | Tensor = 0) -> Batches:
+        """The minibatches of visits to clients [L, C], as lanes [L C]; number: of earlier visits in the round."""
+        each = client.shape[1]
+        lanes = self.lanes if each == 1 else self.lanes.repeat(each)
+        flat, again = client.flatten(), number.flatten() if isinstance(number, Tensor) else number
+        key = clients.visit(lanes.seed, round, flat, again)
+        return clients.batches(self.clients, lanes, flat, key, self.setting, self.passes)
+
+    def ahead(self, round: int | Tensor, order: Tensor) -> list[Batches]:
+        """The minibatches of first visits to clients [L, S], a leg each; round: one, or a tensor of one a leg [S]."""
+        lanes, count = order.shape
+        tiled = Lanes(*(field.repeat(count) for field in self.lanes))
+        number = round.repeat_interleave(lanes) if isinstance(round, Tensor) and round.dim() else round
+        flat = order.t().flatten()
+        key = clients.visit(tiled.seed, number, flat)
+        drawn = clients.batches(self.clients, tiled, flat, key, self.setting, self.passes)
+        legs = zip(*(field.view(count, lanes, *field.shape[1:]).unbind(0) for field in drawn), strict=True)
+        return [Batches(*leg) for leg in legs]
+
+    # --- what a leg is
+
+    def reach(self, steps: Tensor) -> Tensor:
+        """How far a constant direction moves a model in so many steps [L, ...], in learning rates."""
+        return clients.reached(steps.to(self.lanes.lr.dtype), self.lanes.momentum if self.momentum else None)
 
     def apart(self, x: Params) -> tuple[Params, Params]:
         """A model as (the clients' side, the server's): all is the clients' where it is not cut."""
         return self.sides.split(x) if self.sides else (x, {})
 
     @cached_property
-    def prices(self) -> ledger.Prices:
-        """What its legs cost."""
-        return ledger.prices(self.algorithm, self.net, self.sides)
+    def terms(self) -> ledger.Terms:
+        """What its legs cost, and what its rounds do."""
+        return ledger.terms(algorithms.build(self.setting.algorithm), self.net, self.sides, self.one_lane())
 
-    def work(self, rounds: range) -> tuple[Tensor, Tensor, Tensor]:
-        """(samples, steps [L, rounds, S], 1 in lanes that clip [L, 1, 1]) of all legs of some rounds."""
-        order = self.orders(rounds)
-        count = clients.spans(self.clients, self.lanes, order.flatten(1))[1].view(order.shape)
-        clipped = (self.lanes.clip > 0).to(count.dtype).view(-1, 1, 1)
-        return *clients.taken(count, self.setting, self.passes), clipped
-
-    def draw(self, round: int | Tensor, order: Tensor) -> list[Batches]:
-        """The minibatches of participants [L, S], a leg each; round: one, or a tensor of one a leg [S]."""
-        lanes, count = order.shape
-        tiled = Lanes(*(field.repeat(count) for field in self.lanes))
-        number = round.repeat_interleave(lanes) if isinstance(round, Tensor) and round.dim() else round
-        drawn = clients.batches(self.clients, tiled, number, order.t().flatten(), self.setting, self.passes)
-        legs = zip(*(field.view(count, lanes, *field.shape[1:]).unbind(0) for field in drawn), strict=True)
-        return [Batches(*leg) for leg in legs]
+    def one_lane(self) -> Now:
+        """What a round of the first lane alone would know, wherever the lanes are."""
+        return self.now(0, self.rate(0)[:1].cpu())

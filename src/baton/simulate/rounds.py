@@ -1,81 +1,57 @@
 """One round of all lanes: drawn ahead on a CPU, captured and replayed on a GPU."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from threading import Lock
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from baton import clients
-from baton.algorithms.base import State
 from baton.clients import Batches
+from baton.errors import BadInput
 from baton.lanes import Params, finite, where
+from baton.seam import Cohort, Now, State
+from baton.simulate.checks import as_a_state, asked
+from baton.simulate.kept import Kept
 from baton.simulate.program import Program
+from baton.simulate.sites import Simulation
 
-# (round, state, diverged) -> order, state, diverged
-Round = Callable[[int, State, Tensor], tuple[Tensor, State, Tensor]]
+
+class Trained(NamedTuple):
+    """All lanes after a round; what clients keep is written in place."""
+
+    order: Tensor  # [L, S] who took part
+    state: State
+    diverged: Tensor  # [L] the round that left the finite numbers, -1 while there
+
+
+Round = Callable[[int, State, Params, Tensor], Trained]  # (round, state, what clients keep, diverged)
 
 _CAPTURING = Lock()  # other threads may go on with theirs, but not begin another capture
 LEGS, DRAWS = 16384, 65536  # at most so many legs and samples are drawn in one go: few cost more in calls than in draws
 
 
-class Simulation:
-    """Sites in this process: the clients of one round.
-
-    drawn: the minibatches of all its participants `order`, where they are known beforehand.
-    """
-
-    def __init__(
-        self, program: Program, round: int | Tensor, order: Tensor | None = None, drawn: list[Batches] | None = None
-    ) -> None:
-        self.program, self.round, self.order, self.drawn = program, round, order, drawn
-
-    def train(self, x: Params, client: Tensor) -> Params:
-        """One leg a lane: client [L]."""
-        column = _column(client, self.order)
-        if self.drawn is None or column is None:
-            leg = self.program.draw(self.round, client.unsqueeze(1))[0]
-        else:
-            leg = self.drawn[column]
-        return self.program.legs.train(x, self.program.lanes, leg)
-
-    def train_all(self, x: Params, order: Tensor) -> Params:
-        """All participants' legs, S folded into the lane axis: order [L, S] -> [L, S, ...]."""
-        count = order.shape[1]
-        drawn = self.drawn if order is self.order and self.drawn else self.program.draw(self.round, order)
-        flat = Batches(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*drawn, strict=True)))
-        trained = self.program.legs.train(x, self.program.lanes.repeat(count), flat)
-        return {name: leaf.view(*order.shape, *leaf.shape[1:]) for name, leaf in trained.items()}
-
-    def sizes(self, order: Tensor) -> Tensor:
-        """Samples at each client: [L, S]."""
-        return clients.spans(self.program.clients, self.program.lanes, order)[1]
-
-    def sides(self, x: Params) -> tuple[Params, Params]:
-        """(the clients' side, the server's)."""
-        return self.program.apart(x)
-
-
-def _column(client: Tensor, order: Tensor | None) -> int | None:
-    """Which column of order [L, S] the view `client` is, without looking at the numbers, which may be on a GPU."""
-    if order is None or client.stride() != order.stride()[:1] or client.shape != order.shape[:1]:
-        return None
-    inside = client.untyped_storage().data_ptr() == order.untyped_storage().data_ptr()
-    place = int(client.storage_offset() - order.storage_offset())
-    return place if inside and 0 <= place < order.shape[1] else None
-
-
-def _train(
-    program: Program, round: int | Tensor, order: Tensor, drawn: list[Batches], state: State, diverged: Tensor
-) -> tuple[State, Tensor]:
+def one(
+    program: Program, now: Now, order: Tensor, drawn: list[Batches] | None, state: State, kept: Kept, diverged: Tensor
+) -> Trained:
     """The algorithm's round; a lane that leaves the finite numbers, or has left them, keeps its last finite state."""
-    new = program.algorithm.round(state, order, Simulation(program, round, order, drawn))
-    sound = finite(new) & (diverged < 0)
-    if not sound.is_cuda and bool(sound.all()):
-        return new, diverged
-    number = torch.where(sound | (diverged >= 0), diverged, round + 1)
-    return where(sound, new, state), number
+    algorithm, spec = program.algorithm, program.setting.algorithm
+    if algorithm.order is not None:
+        order, drawn = asked(spec, algorithm.order, state, order, now), None
+    sites = Simulation(program, now, order, drawn, kept)
+    made = asked(spec, algorithm.round, state, Cohort.whole(order), sites)
+    new = as_a_state(made, state, spec, algorithm)
+    sound = finite(new.model) & (diverged < 0)
+    if new.server:
+        sound = sound & finite(new.server)
+    stays = sound if sites.aborted is None else sound & ~sites.aborted
+    if not sound.is_cuda and bool(stays.all()):
+        return Trained(order, new, diverged)
+    kept.settle(stays)
+    number = torch.where(sound | (diverged >= 0), diverged, now.round + 1)
+    return Trained(order, State(*(where(stays, a, b) for a, b in zip(new, state, strict=True))), number)
 
 
 def ahead(program: Program) -> Round:
@@ -84,56 +60,83 @@ def ahead(program: Program) -> Round:
     legs = len(program.seeds) * setting.participants  # of one round
     samples = setting.local_steps * clients.width(setting, program.clients.largest)  # of one leg
     many = max(1, min(LEGS, DRAWS // samples) // legs)
-    known: dict[int, tuple[Tensor, list[Batches]]] = {}
+    known: dict[int, tuple[Tensor, list[Batches] | None]] = {}
+    foreseen = program.algorithm.order is None and not program.repeats
 
     def look(first: int) -> None:
         numbers = range(first, min(first + many, setting.rounds))
         orders = program.orders(numbers)
         count = setting.participants
-        drawn = program.draw(torch.tensor(numbers).repeat_interleave(count), orders.flatten(1))
+        every = torch.tensor(numbers).repeat_interleave(count)
+        drawn = program.ahead(every, orders.flatten(1)) if foreseen else None
         known.clear()
         for i, (round, order) in enumerate(zip(numbers, orders.unbind(1), strict=True)):
-            known[round] = order, drawn[i * count : (i + 1) * count]
+            known[round] = order, drawn[i * count : (i + 1) * count] if drawn else None
 
-    def train(round: int, state: State, diverged: Tensor) -> tuple[Tensor, State, Tensor]:
+    def train(round: int, state: State, kept: Params, diverged: Tensor) -> Trained:
         if round not in known:
             look(round)
-        order, drawn = known[round]
-        return order, *_train(program, round, order, drawn, state, diverged)
+        now = program.now(round, program.rate(round), program.algorithm.kind(round))
+        return one(program, now, *known[round], state, Kept(kept), diverged)
 
     return train
+
+
+class _Inputs(NamedTuple):
+    """What a recorded round reads: filled before each replay."""
+
+    round: Tensor
+    lr: Tensor
+    order: Tensor
+    state: State
+    diverged: Tensor
 
 
 def captured(program: Program) -> Round:
-    """The round as one CUDA graph: captured at the first call, then replayed; nothing crosses to the host inside it."""
-    replay: Callable[[], tuple[State, Tensor]] | None = None
-    inputs: dict[str, Tensor] = {}
+    """The round as one CUDA graph a kind: captured at its first call, then replayed; nothing crosses to the host."""
+    replays: dict[Hashable, Callable[[], Trained]] = {}
+    inputs: _Inputs | None = None
     running: list[torch.cuda.Event] = []
+    known: dict[int, Tensor] = {}  # orders, some rounds ahead: those of a user's own schedule are checked on the host
+    foreseen = program.algorithm.order is None and not program.repeats
 
-    def whole() -> tuple[State, Tensor]:
-        state = {name[6:]: leaf for name, leaf in inputs.items() if name.startswith("state/")}
-        round, order = inputs["round"], inputs["order"]
-        return _train(program, round, order, program.draw(round, order), state, inputs["diverged"])
+    def whole(kind: Hashable, tables: Params) -> tuple[Trained, Kept]:
+        assert inputs is not None
+        now, kept = program.now(inputs.round, inputs.lr, kind), Kept(tables)
+        drawn = program.ahead(inputs.round, inputs.order) if foreseen else None
+        return one(program, now, inputs.order, drawn, inputs.state, kept, inputs.diverged), kept
 
-    def train(round: int, state: State, diverged: Tensor) -> tuple[Tensor, State, Tensor]:
-        nonlocal replay
-        order = program.order(round)
-        given = {f"state/{name}": leaf for name, leaf in state.items()} | {"order": order, "diverged": diverged}
-        if replay is None:
-            inputs.update({name: leaf.clone() for name, leaf in given.items()})
-            inputs["round"] = torch.full((), round, device=order.device)
-            replay = _capture(whole)
-        for name, leaf in given.items():
-            inputs[name].copy_(leaf)
-        inputs["round"].fill_(round)
-        new, number = replay()
+    def train(round: int, state: State, tables: Params, diverged: Tensor) -> Trained:
+        nonlocal inputs
+        if round not in known:
+            known.clear()
+            numbers = range(round, min(round + 16, program.setting.rounds))
+            known.update(zip(numbers, program.orders(numbers).unbind(1), strict=True))
+        kind, order = program.algorithm.kind(round), known[round]
+        if inputs is None:
+            number = torch.full((), round, device=order.device)
+            own = State(*({name: leaf.clone() for name, leaf in drawer.items()} for drawer in state))
+            inputs = _Inputs(number, program.rate(round).clone(), order.clone(), own, diverged.clone())
+        for mine, given in zip(inputs.state, state, strict=True):
+            for name, leaf in given.items():
+                mine[name].copy_(leaf)
+        inputs.order.copy_(order)
+        inputs.diverged.copy_(diverged)
+        inputs.round.fill_(round)
+        if not program.steady:
+            inputs.lr.copy_(program.rate(round))
+        if kind not in replays:
+            replays[kind] = _capture(partial(whole, kind, tables))
+        new = replays[kind]()
         _keep_pace(running)
-        return order, {name: leaf.clone() for name, leaf in new.items()}, number.clone()
+        kept = State(*({name: leaf.clone() for name, leaf in drawer.items()} for drawer in new.state))
+        chosen = new.order.clone() if program.algorithm.order else order
+        return Trained(chosen, kept, new.diverged.clone())
 
     return train
 
 
-def _capture(whole: Callable[[], tuple[State, Tensor]]) -> Callable[[], tuple[State, Tensor]]:
+def _capture(whole: Callable[[], tuple[Trained, Kept]]) -> Callable[[], Trained]:
     """What gives the same as whole(), by replaying it; whole itself where it asks the device something on its way."""
     # torch hands streams out of a pool of 32, so that two may be one: those that are captured come from the
     # pool of high priority, where no chunk trains, and one chunk at a time has hold of them.
@@ -142,27 +145,28 @@ def _capture(whole: Callable[[], tuple[State, Tensor]]) -> Callable[[], tuple[St
     with _CAPTURING:
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):  # once as it is: kernels are compiled, libraries set up
-            whole()
+            trained, kept = whole()
+            kept.settle(torch.zeros_like(trained.diverged, dtype=torch.bool))  # as if it had not been
         torch.cuda.current_stream().wait_stream(aside)
         try:
             with torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
-                made = whole()
+                made, _ = whole()
         except torch.OutOfMemoryError:
             raise
-        except RuntimeError:  # an algorithm of the user's own that reads numbers back
+        except (RuntimeError, BadInput):  # an algorithm of the user's own that reads numbers back
             torch.cuda.synchronize()
             return partial(_alone, whole)
 
-    def replay() -> tuple[State, Tensor]:
+    def replay() -> Trained:
         graph.replay()
         return made
 
     return replay
 
 
-def _alone(whole: Callable[[], tuple[State, Tensor]]) -> tuple[State, Tensor]:
+def _alone(whole: Callable[[], tuple[Trained, Kept]]) -> Trained:
     with _CAPTURING:
-        return whole()
+        return whole()[0]
 
 
 def _keep_pace(running: list[torch.cuda.Event], most: int = 2) -> None:

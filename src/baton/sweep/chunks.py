@@ -15,10 +15,10 @@ import torch
 import baton
 from baton import algorithms
 from baton.errors import BadInput
-from baton.ledger.books import ways
 from baton.setting import Setting
 from baton.simulate import memory as mem
 from baton.simulate.arithmetic import How, arithmetic, cores
+from baton.simulate.books import ways
 from baton.simulate.engine import Program, Snapshot, advance, start
 from baton.store import Laid, Store, Work
 from baton.sweep.together import together

@@ -1,0 +1,66 @@
+"""SCAFFOLD (Karimireddy et al., 2020), option II: control variates take the clients' drift out of their steps."""
+
+import torch
+from torch import Tensor
+
+from baton.algorithms.base import Algorithm
+from baton.algorithms.mean import average, check_weighting, towards, weights
+from baton.lanes import Params, per_lane
+from baton.names import lane
+from baton.seam import Cohort, Leg, Local, Now, Reply, Sites, State
+
+
+def scaffold(*, server_lr: Tensor = lane(1.0, above=0.0), weighting: str = "uniform") -> Algorithm:
+    """Each local step adds c - c_i; then c_i is the leg's mean direction, and c the mean of all clients' c_i."""
+    check_weighting("scaffold", weighting)
+    move = towards(server_lr)
+
+    def round(state: State, order: Cohort, sites: Sites) -> State:
+        x, c = state.model, state.server
+        reply = sites.train(x, order, sent=c)
+        mean = average(reply.x, weights(reply, weighting))
+        return State(move(x, mean), _controls(x, c, reply, sites.now))
+
+    return Algorithm(round, server=_zeros, local=Local(_none_yet, _shift, _direction))
+
+
+def _zeros(x: Params, now: Now) -> Params:  # noqa: ARG001
+    return _none_yet(x)
+
+
+def _none_yet(x: Params) -> Params:
+    return {name: torch.zeros_like(leaf) for name, leaf in x.items()}
+
+
+def _shift(kept: Params, sent: Params) -> Params:
+    """c - c_i."""
+    return {name: sent[name] - leaf for name, leaf in kept.items()}
+
+
+def _direction(kept: Params, sent: Params, leg: Leg) -> Params:  # noqa: ARG001
+    """c_i+ = c_i - c + (x - y) / (K lr): what a leg's own gradients came to on the mean."""
+    each = _inverse(leg.reach, leg.lr)
+    return {n: (leg.start[n] - y).mul_(_over(each, y)).sub_(leg.shift[n]) for n, y in leg.end.items()}
+
+
+def _controls(x: Params, c: Params, reply: Reply, now: Now) -> Params:
+    """c + (1/M) sum of c_i+ - c_i over the participants, where c_i+ - c_i = (x - y) / (K lr) - c."""
+    each = _inverse(reply.reach, now.lr.unsqueeze(1))  # [L, C]
+    came = reply.reach > 0 if reply.came is None else reply.came & (reply.reach > 0)
+    each, count = torch.where(came, each, 0.0), came.sum(1)
+    total = each.sum(1)
+    new = {}
+    for n, leaf in c.items():
+        moved = per_lane(total, leaf) * x[n] - torch.einsum("ls,ls...->l...", each.to(leaf.dtype), reply.x[n])
+        new[n] = leaf + (moved - per_lane(count, leaf) * leaf) / now.clients
+    return new
+
+
+def _inverse(reach: Tensor, lr: Tensor) -> Tensor:
+    """1 / (K lr); 0 where no step was taken."""
+    return torch.where(reach > 0, 1 / (reach * lr), 0.0)
+
+
+def _over(each: Tensor, leaf: Tensor) -> Tensor:
+    """[L, C], to broadcast over leaf [L, C, ...]."""
+    return each.view(*each.shape, *[1] * (leaf.dim() - 2))

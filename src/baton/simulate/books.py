@@ -1,0 +1,101 @@
+"""The ledger of a program's lanes: bytes over some rounds, and the mean way through a round.
+
+Who takes part is drawn again: draws are pure, so nothing has to be carried from round to round or over a crash.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from baton import clients, ledger
+from baton.simulate.program import Program
+from baton.sites import attempts
+
+LEGS = 16384  # drawn in one go
+Values = dict[str, NDArray[np.float64]]  # column -> [L]
+
+
+def traffic(program: Program, rounds: range) -> Values:
+    """What these rounds send, in bytes."""
+    own, lanes = program.terms, len(program.seeds)
+    total = torch.zeros(len(ledger.COLUMNS), lanes, dtype=torch.int64)
+    if own.price.by_the_leg and program.failing is None:  # whoever trains
+        one = torch.ones(lanes, program.setting.participants, dtype=torch.int64)
+        for kind, count in own.kinds(rounds).items():
+            total += count * torch.stack(ledger.round_(own.price, own.trace[kind], ledger.Work(one, one, one[:, :1])))
+    else:
+        for kind, work in _blocks(program, rounds, own):
+            total += torch.stack(ledger.round_(own.price, own.trace[kind], work)).sum(-1).cpu()
+    return dict(zip(ledger.COLUMNS, total.double().numpy(), strict=True))
+
+
+def ways(program: Program) -> list[dict[str, float]]:
+    """The longest way through a round of each lane, as a mean over all rounds of the run."""
+    own, rounds = program.terms, range(program.setting.rounds)
+    blocks = _blocks(program, rounds, own)
+    total = sum(torch.stack(ledger.way(own.price, own.trace[k], work)).double().sum(-1) for k, work in blocks)
+    assert isinstance(total, Tensor)
+    return [dict(zip(ledger.Way._fields, lane, strict=True)) for lane in (total / len(rounds)).T.tolist()]
+
+
+class Account(NamedTuple):
+    """Bytes of a full step, and of a leg and a round on average, by way (up, down, peer); and the mean way."""
+
+    step: dict[str, float]
+    leg: dict[str, float]
+    round: dict[str, float]
+    way: dict[str, float]
+
+
+def account(program: Program, own: ledger.Terms) -> Account:
+    """On these terms, over all rounds of the program's first lane."""
+    rounds, legs = program.setting.rounds, 0
+    full, sent, way = torch.zeros(3), torch.zeros(3), torch.zeros(len(ledger.Way._fields))
+    for kind, every in _blocks(program, range(rounds), own):
+        work = ledger.Work(*(None if field is None else field[:1] for field in every))
+        full = _sums(ledger.step(own.price, torch.tensor([program.setting.batch_size]), work.clipped[:1].flatten()))
+        sent = sent + _sums(ledger.round_(own.price, own.trace[kind], work))
+        way = way + _sums(ledger.way(own.price, own.trace[kind], work))
+        legs += work.samples.shape[1] * sum(call.legs for call in own.trace[kind].calls)
+
+    def named(counts: Tensor) -> dict[str, float]:
+        return dict(zip(ledger.Way._fields, counts.tolist(), strict=False))  # a way begins as traffic does
+
+    return Account(named(full), named(sent / legs), named(sent / rounds), named(way / rounds))
+
+
+def _sums(fields: tuple[Tensor, ...]) -> Tensor:
+    return torch.stack([field.double().sum() for field in fields])
+
+
+def _blocks(program: Program, rounds: range, own: ledger.Terms) -> Iterator[tuple[object, ledger.Work]]:
+    """The work of some rounds, a block of them at a time: (kind, [L, rounds, S])."""
+    size = max(1, LEGS // (len(program.seeds) * program.setting.participants))
+    for first in range(rounds.start, rounds.stop, size):
+        numbers = range(first, min(first + size, rounds.stop))
+        work = _work(program, numbers)
+        kinds = [own.kind(round) for round in numbers]
+        for kind in dict.fromkeys(kinds):
+            at = [i for i, each in enumerate(kinds) if each == kind]
+            some = at if len(at) < len(numbers) else slice(None)
+            yield kind, ledger.Work(*(x if x is None or x.shape[1] == 1 else x[:, some] for x in work))
+
+
+def _work(program: Program, rounds: range) -> ledger.Work:
+    order = program.orders(rounds)  # [L, rounds, S]
+    count = clients.spans(program.clients, program.lanes, order.flatten(1))[1].view(order.shape)
+    clipped = (program.lanes.clip > 0).to(count.dtype).view(-1, 1, 1)
+    work = ledger.Work(*clients.taken(count, program.setting, program.passes), clipped)
+    if program.failing is None:
+        return work
+    tried, came = [], []
+    for i, round in enumerate(rounds):
+        seed, own, every = program.lanes.seed, order[:, i], program.setting.clients
+        found = attempts.walked(program.failing, program.policy, seed, round, own, own, every)
+        tried.append(found.tried)
+        came.append(found.came.to(count.dtype))
+    return work._replace(tried=torch.stack(tried, 1), came=torch.stack(came, 1))

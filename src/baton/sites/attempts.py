@@ -1,0 +1,67 @@
+"""What is done when a leg does not come back: one rule, for simulated and for real sites.
+
+A leg is tried at a list of clients, one after another, until one of them answers. The list is drawn before anything is
+tried, so that a simulation can look at all of it and a server can walk along it.
+"""
+
+from typing import NamedTuple
+
+import torch
+from baton.sites.failures import Failing, Policy
+from torch import Tensor
+
+from baton import rng
+
+NOBODY = -1  # no other client is left to ask
+
+
+class Walked(NamedTuple):
+    """How a leg went: [L, C] each."""
+
+    client: Tensor  # who answered; whom it was meant for, where nobody did
+    tried: Tensor  # hand-overs
+    came: Tensor  # whether anybody answered
+
+
+def tries(policy: Policy, seed: Tensor, round: int | Tensor, client: Tensor, order: Tensor, clients: int) -> Tensor:
+    """Whom to ask, one after another: client [L, C] -> [L, C, T]. order [L, S]: who takes part in the round anyway."""
+    if not policy.elsewhere or policy.tries == 1:
+        return client.unsqueeze(2).expand(*client.shape, policy.tries)
+    more = policy.tries - 1
+    some = min(clients, order.shape[1] + more)
+    key = rng.bits(seed.unsqueeze(1), rng.REROUTE, round, client)  # [L, C]
+    drawn = rng.choose(key, clients, some)  # [L, C, some]
+    taken = (drawn.unsqueeze(3) == order[:, None, None, :]).any(3)
+    first = taken.to(torch.int8).argsort(dim=2, stable=True)[..., :more]  # those that are free, in the order drawn
+    others = torch.where(taken.gather(2, first), NOBODY, drawn.gather(2, first))
+    spare = others.new_full((*client.shape, more - others.shape[2]), NOBODY)
+    return torch.cat([client.unsqueeze(2), others, spare], 2)
+
+
+def lost(failing: Failing, seed: Tensor, round: int | Tensor, asked: Tensor) -> Tensor:
+    """Which of these do not answer: asked [L, C, T] -> [L, C, T]. T: the first time they are asked, the second, ..."""
+    number = torch.arange(asked.shape[2], device=asked.device)
+    key = rng.bits(seed.view(-1, 1, 1), rng.FAILURE, round, asked, number)
+    gone = rng.uniform(key) < failing.share
+    if failing.who:
+        gone = gone & (asked.unsqueeze(3) == torch.tensor(failing.who, device=asked.device)).any(3)
+    return gone | (asked == NOBODY)
+
+
+def walked(
+    failing: Failing,
+    policy: Policy,
+    seed: Tensor,
+    round: int | Tensor,
+    client: Tensor,
+    order: Tensor,
+    clients: int,
+) -> Walked:
+    """How legs at these clients [L, C] go."""
+    asked = tries(policy, seed, round, client, order, clients)
+    gone = lost(failing, seed, round, asked)
+    first = (~gone).to(torch.int8).argmax(2, keepdim=True)  # the first that answers
+    came = ~gone.all(2)
+    real = (asked != NOBODY).sum(2)
+    answered = asked.gather(2, first).squeeze(2)
+    return Walked(torch.where(came, answered, client), torch.where(came, first.squeeze(2) + 1, real), came)

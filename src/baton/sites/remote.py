@@ -1,0 +1,109 @@
+"""Sites at a distance: a round's legs as orders, carried to the clients by whatever can carry them."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import torch
+from baton.sites.failures import Policy
+from torch import Tensor
+
+from baton.clients import reached
+from baton.lanes import Params
+from baton.seam import Cohort, Facts, Now, Reply
+from baton.setting import Setting
+from baton.sites import attempts
+from baton.sites.visit import Answer, Order
+
+Post = Callable[[Sequence[Order]], Sequence[Answer | None]]  # all at once; None: did not come back
+Sides = Callable[[Params], tuple[Params, Params]]
+
+
+class Remote:
+    """The clients of one round of one run. Leaves have a lane axis of one, as an algorithm expects them."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        now: Now,
+        order: Tensor,
+        post: Post,
+        policy: Policy,
+        ranks: dict[str, int],
+        sides: Sides = lambda x: (x, {}),
+    ) -> None:
+        """order [1, S]; ranks: of a model's leaves [1, ...]; sides: (what clients hold, what the server holds)."""
+        self.setting, self.now, self.order, self.post, self.policy = setting, now, order, post, policy
+        self.ranks, self.sides = ranks, sides
+        self.visits: Counter[int] = Counter()
+        self.aborted = False  # whether the round goes back to its beginning
+
+    def train(
+        self,
+        x: Params,
+        clients: Cohort,
+        *,
+        pull: Tensor | None = None,
+        anchor: Params | None = None,
+        shift: Params | None = None,
+        sent: Params | None = None,
+    ) -> Reply:
+        """One order a leg; a leg that does not come back is tried again as the policy says."""
+        index = clients.index.view(1, -1)
+        seed = torch.tensor([self.setting.seed])
+        asked = attempts.tries(self.policy, seed, self.now.round, index, self.order, self.now.clients)[0].tolist()
+        whom, again = [own[0] for own in asked], self.visits.copy()
+        models, anchors, shifts = (self._legs(given, len(asked)) for given in (x, anchor, shift))
+        answers: list[Answer | None] = [None] * len(asked)
+        for attempt in range(self.policy.tries):
+            left = [i for i, own in enumerate(asked) if answers[i] is None and own[attempt] != attempts.NOBODY]
+            orders = []
+            for i in left:
+                whom[i] = asked[i][attempt]
+                force = None if pull is None else float(pull[0])
+                order = self._order(models[i] or {}, whom[i], again[whom[i]], force, anchors[i], shifts[i], sent)
+                orders.append(order._replace(attempt=attempt))
+            for i, answer in zip(left, self.post(orders) if orders else [], strict=True):
+                answers[i] = answer
+        self.visits.update(
+            own[0] if answer is None else who for own, who, answer in zip(asked, whom, answers, strict=True)
+        )
+        self.aborted |= self.policy.abort and None in answers
+        return self._reply(models, answers, clients.index.shape)
+
+    def home(self, x: Params) -> Params:
+        """The server writes all orders: what it sends, it has."""
+        return x
+
+    def _order(
+        self,
+        model: Params,
+        client: int,
+        visit: int,
+        pull: float | None,
+        anchor: Params | None,
+        shift: Params | None,
+        sent: Params | None,
+    ) -> Order:
+        s, told = self.setting, {name: leaf[0] for name, leaf in (sent or {}).items()}
+        step = float(self.now.lr[0]), s.clip, s.weight_decay, s.momentum, pull, anchor, shift
+        return Order(model, client, s.seed, int(self.now.round), visit, s.local_steps, s.batch_size, *step, told)
+
+    def _legs(self, x: Params | None, count: int) -> list[Params | None]:
+        """One model a leg, without lane axis."""
+        if x is None:
+            return [None] * count
+        each = {
+            n: leaf[0] if leaf.dim() > self.ranks[n] else leaf.expand(count, *leaf.shape[1:]) for n, leaf in x.items()
+        }
+        return [{n: leaf[i] for n, leaf in each.items()} for i in range(count)]
+
+    def _reply(self, given: Sequence[Params | None], answers: Sequence[Answer | None], shape: torch.Size) -> Reply:
+        models = [old or {} if answer is None else answer.model for old, answer in zip(given, answers, strict=True)]
+        x = {n: torch.stack([model[n] for model in models]).view(*shape, *leaf.shape) for n, leaf in models[0].items()}
+        facts = [(0, 0) if answer is None else (answer.samples, answer.steps) for answer in answers]
+        samples, steps = torch.tensor(facts).T.reshape(2, *shape).unbind(0)
+        kind = self.now.lr.dtype
+        momentum = torch.tensor([self.setting.momentum], dtype=kind) if self.setting.momentum else None
+        came = torch.tensor([answer is not None for answer in answers]).view(shape)
+        reach = reached(steps.to(kind), momentum)
+        return Reply(x, lambda: Facts(samples, steps, reach), None if bool(came.all()) else came)

@@ -1,0 +1,137 @@
+"""A visit: one client's leg, from its own samples and a small order. What a simulation does for many at once."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from baton import algorithms, clients, datasets, legs, models
+from baton.clients import Clients
+from baton.datasets import Dataset
+from baton.lanes import Lanes, Params
+from baton.legs.base import Step
+from baton.nn import Net
+from baton.seam import Leg
+from baton.setting import Setting
+
+
+class Order(NamedTuple):
+    """All that a leg depends on beside the client's own samples and what it keeps. Leaves have no lane axis."""
+
+    model: Params
+    client: int  # its number: the key of its draws
+    seed: int
+    round: int
+    visit: int  # of this client, in this round, before
+    local_steps: int
+    batch_size: int
+    lr: float
+    clip: float = 0.0
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    pull: float | None = None
+    anchor: Params | None = None
+    shift: Params | None = None
+    sent: Params = {}  # noqa: RUF012: never written to
+    attempt: int = 0  # how often this leg was tried before
+
+
+class Answer(NamedTuple):
+    """What comes back."""
+
+    model: Params
+    samples: int
+    steps: int
+
+
+class Own:
+    """One client: its samples, and the means to train on them. It knows nobody else's."""
+
+    def __init__(self, setting: Setting, data: Dataset, device: torch.device | None = None, threads: int = 1) -> None:
+        """data: its own samples only, as x and y; test samples are not looked at."""
+        device = device or torch.device("cpu")
+        self.setting, self.data = setting, data
+        dtype = getattr(torch, setting.dtype)
+        self.net = net_of(setting, data, dtype, device)
+        self.clients = alone(data, setting, dtype, device)
+        self.algorithm = algorithms.build(setting.algorithm, dtype, device)
+        split = self.algorithm.split
+        self.passes = split.passes if split else 0
+        self.legs = legs.choose(self.net, data, self.clients, True, "fp32", threads)
+
+    def keeps(self, model: Params) -> Params:
+        """What it keeps before its first visit; model: the first one, without lane axis."""
+        local = self.algorithm.local
+        return _without_lane(local.init(_with_lane(model))) if local else {}
+
+
+def net_of(setting: Setting, data: Dataset, dtype: torch.dtype, device: torch.device) -> Net:
+    """The setting's model, for samples like these."""
+    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
+    return Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
+
+
+def alone(data: Dataset, setting: Setting, dtype: torch.dtype, device: torch.device) -> Clients:
+    """A table of one client. Steps are b samples wide, as they are where others hold more."""
+    count = len(data.y)
+    x = data.x.to(device) if data.x.dtype == torch.uint8 else data.x.to(device, dtype)
+    nothing = torch.zeros(1, dtype=torch.int64, device=device)
+    span = torch.tensor([[0, count]], device=device)
+    places = torch.arange(max(1, count), device=device)
+    widest = max(count, setting.batch_size)
+    tests = data.test_x.unsqueeze(0), data.test_y.unsqueeze(0)
+    return Clients(x, data.y.to(device), places, span, count, widest, *tests, nothing)
+
+
+def visit(own: Own, order: Order, kept: Params) -> tuple[Answer, Params]:
+    """One leg, and what the client keeps afterwards. Pure: nothing is written, here or there."""
+    dtype = own.net.dtype
+
+    def number(value: float) -> Tensor:
+        return torch.tensor([value], dtype=dtype)
+
+    setting = own.setting.model_copy(update={"local_steps": order.local_steps, "batch_size": order.batch_size})
+    seed, client = torch.tensor([order.seed]), torch.tensor([order.client])
+    numbers = number(order.lr), number(order.clip), number(order.weight_decay), number(order.momentum)
+    lanes = Lanes(seed, *numbers, torch.zeros(1, dtype=torch.int64))
+    key = clients.visit(seed, order.round, client, order.visit)
+    batches = clients.batches(own.clients, lanes, torch.zeros_like(client), key, setting, own.passes)
+    held = own.clients.start[:, 1]
+    steps = clients.taken(held, setting, own.passes)[1]
+    start, sent, mine = _with_lane(order.model), _beside(order.sent), _beside(kept)
+    local = own.algorithm.local
+    shift = local.begin(mine, sent) if local else None
+    if order.shift is not None:
+        given = _beside(order.shift)
+        shift = given if shift is None else {name: leaf + given[name] for name, leaf in shift.items()}
+    step = Step(
+        torch.where(held > 0, lanes.lr, 0.0),
+        lanes.clip,
+        lanes.weight_decay,
+        lanes.momentum if order.momentum else None,
+        None if order.pull is None else number(order.pull),
+        None if order.anchor is None else _with_lane(order.anchor),
+        None if shift is None else {name: leaf.squeeze(1) for name, leaf in shift.items()},
+        own.passes > 0,
+    )
+    end = own.legs.train(start, step, batches)
+    answer = Answer(_without_lane(end), int(held), int(steps))
+    if local is None or shift is None or not int(steps):
+        return answer, kept
+    reach = clients.reached(steps.to(dtype), lanes.momentum if order.momentum else None)
+    leg = Leg(_beside(order.model), _beside(answer.model), shift, reach.view(1, 1), lanes.lr.view(1, 1))
+    new = local.end(mine, sent, leg)
+    return answer, {name: leaf.squeeze(0).squeeze(0) for name, leaf in new.items()}
+
+
+def _with_lane(x: Params) -> Params:
+    return {name: leaf.unsqueeze(0) for name, leaf in x.items()}
+
+
+def _without_lane(x: Params) -> Params:
+    return {name: leaf.squeeze(0) for name, leaf in x.items()}
+
+
+def _beside(x: Params) -> Params:
+    """[1, 1, ...]: one lane, one leg."""
+    return {name: leaf.unsqueeze(0).unsqueeze(0) for name, leaf in x.items()}
