@@ -31,11 +31,11 @@ class State(NamedTuple):
     """
 
     model: Params
-    server: Params = {}  # noqa: RUF012: never written to
+    server: Params = {}  # noqa: RUF012
 
 
 class Cohort:
-    """Some of a round's participants, in their order: one a lane (index [L]), or several side by side (index [L, C])."""
+    """Some of a round's participants, in their order: one a lane [L], or several side by side [L, C]."""
 
     def __init__(self, index: Tensor, places: tuple[int, ...] | None = None) -> None:
         """places: where they stand in the round's order; None: clients that the algorithm chose by itself."""

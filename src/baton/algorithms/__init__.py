@@ -46,7 +46,7 @@ __all__ = [
 def build(
     spec: str | Sequence[str], dtype: torch.dtype = torch.float64, device: torch.device | None = None
 ) -> Algorithm:
-    """The algorithm that specs name: one a lane, which differ in options that are lanes only. Checks its own options."""
+    """The algorithm that specs name: one a lane, and they differ in options that are lanes only."""
     specs = [spec] if isinstance(spec, str) else spec
     name, make, options = bind("algorithm", specs[0], ALGORITHMS)
     numbers = [lanes_of("algorithm", each, ALGORITHMS) for each in specs]

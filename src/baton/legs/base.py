@@ -9,7 +9,7 @@ from baton.lanes import Params
 
 
 class Step(NamedTuple):
-    """The local step as data, one entry a leg:
+    """The local step as data, one entry a leg.
 
         d = clip(g) + weight_decay x + pull (x - anchor) + shift;  v = momentum v + d;  x -= lr v
 

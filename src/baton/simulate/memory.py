@@ -12,10 +12,16 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from baton import algorithms, clients, datasets
+from baton import algorithms, clients, datasets, ledger, rng
+from baton.algorithms import Algorithm
 from baton.errors import BadInput
+from baton.nn import Net
+from baton.seam import Now
 from baton.setting import Setting
+from baton.simulate.engine import first
+from baton.simulate.kept import Kept
 from baton.simulate.program import Program, net_of, sides_of
+from baton.simulate.rounds import one
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 

@@ -32,7 +32,7 @@ class Order(NamedTuple):
     pull: float | None = None
     anchor: Params | None = None
     shift: Params | None = None
-    sent: Params = {}  # noqa: RUF012: never written to
+    sent: Params = {}  # noqa: RUF012
     attempt: int = 0  # how often this leg was tried before
 
 
