@@ -19,10 +19,8 @@ class Algorithm(NamedTuple):
     round: Callable[[State, Cohort, Sites], State]
     server: Callable[[Params, Now], Params] | None = None  # what the server keeps at first; None: nothing
     local: Local | None = None  # what clients do around their steps, and keep; None: nothing
-    order: Callable[[State, Tensor, Now], Tensor] | None = (
-        None  # the round's order [L, S], from what was learnt and the
-    )
-    # schedule's; None: the schedule's. Pure, and on the device
-    kind: Callable[[int], Hashable] = _all_alike  # rounds that do something else than others say so: one recording, and
-    # one entry in the ledger, a kind
+    order: Callable[[State, Tensor, Now], Tensor] | None = None  # the round's order [L, S], from what was learnt and
+    # from the schedule's; None: the schedule's
+    kind: Callable[[int], Hashable] = _all_alike  # of a round, by its number: those that do something else than others
+    # say so, since rounds are recorded and counted once a kind
     split: Split | None = None  # None: every leg is a whole model's

@@ -108,7 +108,7 @@ class Counting:
         x: Params,
         clients: Cohort,
         *,
-        pull: Tensor | None = None,  # noqa: ARG002: a number is nothing beside a model
+        pull: Tensor | None = None,  # noqa: ARG002
         anchor: Params | None = None,
         shift: Params | None = None,
         sent: Params | None = None,

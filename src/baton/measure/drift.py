@@ -6,7 +6,7 @@ parallel training is the mean over all M clients of the sum over k: E_r / S, sin
 
 Not a metric of runs: a run goes through each round once, and an expectation given x_r takes many rounds from the same
 x_r. Since every draw is a pure function of (seed, round, client), a round is simply trained again from x_r, as lanes
-that differ in their seed, with legs that stop after each step to look. Runs, their ids and their speed stay as they are.
+that differ in their seed, with legs that stop after each step to look. Runs, their ids and their speed stay.
 """
 
 from collections.abc import Sequence
@@ -52,9 +52,7 @@ class Watched:
         x, begin = repeated(x, legs), repeated(self.begin, legs)
         step = step._replace(anchor=x) if step.pull is not None and step.anchor is None else step
         if step.momentum is not None:
-            raise BadInput(
-                "momentum: drift is measured between single steps, which do not know the velocity; 0 is right"
-            )
+            raise BadInput("momentum: drift is measured step by step, which forgets the velocity; 0 is right")
         for k in range(batches.places.shape[1]):
             away = norm({name: leaf.double() - begin[name].double() for name, leaf in x.items()}).square()
             self.total += away.view(len(self.total), -1).sum(1)

@@ -37,7 +37,7 @@ class Kept:
             clients = rows.view(len(sound), -1)
             now = {n: t.flatten(0, 1).index_select(0, rows).view_as(old[n]) for n, t in self.tables.items()}
             keep = sound.unsqueeze(1).expand_as(clients)
-            self._put(rows, {n: torch.where(_over(keep, leaf), now[n], leaf) for n, leaf in old.items()})
+            self._put(rows, {n: torch.where(over(keep, leaf), now[n], leaf) for n, leaf in old.items()})
 
     def _rows(self, clients: Tensor) -> Tensor:
         """Rows of the tables with lanes and clients in one axis: whole rows are copied at once."""
@@ -50,5 +50,6 @@ class Kept:
             t.flatten(0, 1).index_copy_(0, rows, new[n].flatten(0, 1))
 
 
-def _over(mask: Tensor, leaf: Tensor) -> Tensor:
+def over(mask: Tensor, leaf: Tensor) -> Tensor:
+    """[L, C], to broadcast over leaf [L, C, ...]."""
     return mask.view(*mask.shape, *[1] * (leaf.dim() - 2))

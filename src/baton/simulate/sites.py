@@ -11,7 +11,7 @@ from baton.lanes import Lanes, Params
 from baton.legs import Legs
 from baton.legs.base import Step
 from baton.seam import Cohort, Facts, Leg, Now, Reply
-from baton.simulate.kept import Kept
+from baton.simulate.kept import Kept, over
 from baton.simulate.program import Program
 from baton.sites import attempts
 
@@ -48,7 +48,7 @@ class Simulation:
         """One leg at each of these clients, all at once."""
         program, index = self.program, _columns(clients.index)  # [L, C]
         who, came = self._try(index)
-        batches = self._batches(clients, index, who, came)
+        batches = self._batches(clients, who, came)
         every = program.lanes if clients.index.dim() == 1 else program.lanes.repeat(index.shape[1])
         kept, shift = self._begin(who, sent, shift)
         given, fold = self._flat(x), partial(_unfold, shape=clients.index.shape)
@@ -82,7 +82,7 @@ class Simulation:
             self.aborted = gone if self.aborted is None else self.aborted | gone
         return found.client, found.came
 
-    def _batches(self, clients: Cohort, index: Tensor, who: Tensor, came: Tensor | None) -> Batches:
+    def _batches(self, clients: Cohort, who: Tensor, came: Tensor | None) -> Batches:
         """Drawn beforehand, or now; a client that is visited again in a round gets other minibatches."""
         places, before = clients.places, self.places
         known = places is not None and before is not None and not self.program.repeats
@@ -173,9 +173,7 @@ class Simulation:
         program = self.program
         if reply.came is not None or program.clients.smallest == 0:  # no step: nothing learnt
             took = reach > 0 if reply.came is None else (reach > 0) & reply.came.view(who.shape)
-            new = {
-                n: torch.where(took.view(*who.shape, *[1] * (leaf.dim() - 2)), leaf, kept[n]) for n, leaf in new.items()
-            }
+            new = {n: torch.where(over(took, leaf), leaf, kept[n]) for n, leaf in new.items()}
         self.kept.write(who, kept, new)
 
 
