@@ -1,11 +1,19 @@
 """Bad settings end in one line that names the field, the value and what would be right."""
 
+import json
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
+from baton.algorithms import ALGORITHMS
+from baton.algorithms.sequential import sequential
 from baton.errors import BadInput
-from baton.setting import Setting
+from baton.names import lane
+from baton.setting import ADDED, Setting, kin
+from baton.sites.failures import Failing, Policy, failing, policy
 
 BAD = [
     ({"lrr": 0.1}, "lrr: no such setting; did you mean 'lr'"),
@@ -16,6 +24,29 @@ BAD = [
     ({"lr": "0.1"}, "lr: '0.1' is not right"),
     ({"clip": -1.0}, "clip: -1.0"),
     ({"weight_decay": -1e-4}, "weight_decay: -0.0001"),
+    ({"momentum": -0.1}, "momentum: -0.1"),
+    ({"momentum": 1.0}, "momentum: 1.0 is not right: input should be less than 1"),
+    ({"lr_schedule": "cosin"}, "lr_schedule: no lr_schedule named 'cosin'; did you mean 'cosine'?"),
+    ({"lr_schedule": "cosine", "rounds": 0}, "rounds: 0"),
+    ({"lr_schedule": "cosine", "rounds": True}, "rounds: True"),
+    ({"lr_schedule": 3}, "lr_schedule: 3"),
+    ({"failures": "shares:p=1"}, "failures: no failures named 'shares'; did you mean 'share'?"),
+    ({"failures": "share"}, "failures: share needs p"),
+    ({"failures": "share:p=1.5"}, "failures: share has p=1.5; a probability, 0 <= p <= 1, is right"),
+    ({"failures": "share:p=nan"}, "failures: share has p=nan"),
+    ({"failures": "clients:who=3,p=-1"}, "failures: clients has p=-1"),
+    ({"failures": "clients:who=7+3"}, "who=7+3; numbers from 0 in rising order, such as 3+7+11, are right"),
+    ({"failures": "clients:who=3+3"}, "who=3+3; numbers"),
+    ({"failures": "clients:who=03"}, "who=03; numbers"),
+    ({"failures": "clients:who=-1"}, "who=-1; numbers"),
+    ({"failures": "clients:who=3+"}, "who=3+; numbers"),
+    ({"failures": "clients:who=3++7"}, "who=3++7; numbers"),
+    ({"failures": "clients:who=all"}, "who=all; numbers"),
+    ({"failures": "clients:who=9+10"}, "failures: clients:who=9+10 has client 10; 0 to 9 is right"),
+    ({"failures": "user_modules:falling"}, "failures: 'user_modules:falling' failed (TypeError"),
+    ({"failures": "user_modules:reversed_sequential"}, "gives Algorithm; a Failing is right"),
+    ({"on_failure": "retry:times=0"}, "on_failure: retry has times=0; at least 1 is right"),
+    ({"on_failure": "retri"}, "on_failure: no on_failure named 'retri'; did you mean 'retry'?"),
     ({"local_steps": 0}, "local_steps: 0"),
     ({"local_steps": 2.5}, "local_steps: 2.5"),
     ({"rounds": 0}, "rounds: 0"),
@@ -80,19 +111,105 @@ def test_every_field_is_in_the_run_id() -> None:
         "dataset": "quadratic_random", "partition": "dirichlet:alpha=1", "model": "mlp", "algorithm": "parallel",
         "schedule": "fixed", "clients": 11, "participants": 3, "local_steps": 6, "rounds": 7, "batch_size": 8,
         "sampling": "replacement", "lr": 0.2, "clip": 1.0, "weight_decay": 0.1, "seed": 9, "eval_every": 3,
-        "dtype": "float64",
+        "dtype": "float64", "momentum": 0.9, "lr_schedule": "cosine", "failures": "share:p=0.1", "on_failure": "abort",
     }  # fmt: skip
     assert set(other) == set(Setting.model_fields)
     ids = {Setting(**{field: value}).run_id for field, value in other.items()} | {Setting().run_id}
     assert len(ids) == len(other) + 1
 
 
-def test_what_may_differ_inside_a_program() -> None:
-    base = Setting(partition="exdir:C=1,alpha=10")
-    for change in ({"lr": 0.5}, {"clip": 1.0}, {"weight_decay": 1.0}, {"seed": 5}, {"partition": "iid"}):
-        assert Setting(**{**base.model_dump(), **change}).shape_key == base.shape_key
-    for change in ({"local_steps": 2}, {"algorithm": "parallel"}, {"model": "mlp"}, {"participants": 2}, {"rounds": 3}):
-        assert Setting(**{**base.model_dump(), **change}).shape_key != base.shape_key
+IDS = {  # as the first version with a store named them
+    "15e9a534d6ddd57b": {},
+    "564d192889e158db": {
+        "dataset": "quadratic:zeta=10,delta=1/3", "algorithm": "parallel:weighting=size", "rounds": 1000, "lr": 0.01,
+        "seed": 3,
+    },
+    "3e82db2aa82aa0ed": {
+        "partition": "exdir:C=1,alpha=10", "model": "mlp:hidden=32", "clients": 100, "participants": 10, "clip": 10.0,
+        "weight_decay": 1e-4, "local_steps": 20,
+    },
+    "c7b312d588870a26": {
+        "schedule": "fixed", "sampling": "replacement", "dtype": "float64", "batch_size": 7, "eval_every": 2,
+        "rounds": 4000,
+    },
+    "a4ad69578083c23b": {
+        "model": "mlp", "algorithm": "ssl:cut=1,relay=server", "seed": (1 << 63) - 1, "participants": 3,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("run_id", IDS)
+def test_runs_keep_the_ids_that_they_had_before_fields_were_added(run_id: str) -> None:
+    setting = Setting(**IDS[run_id])
+    assert setting.run_id == run_id
+    assert not set(ADDED) & set(json.loads(setting.to_json()))
+    defaults = {field: Setting.model_fields[field].default for field in ADDED}
+    assert Setting(**IDS[run_id], **defaults).run_id == run_id
+    assert Setting.from_json(setting.to_json()) == setting
+    assert kin(setting.to_json()) == (re.sub(r'\n "rounds": \d+,', "", setting.to_json()), setting.rounds)
+
+
+def test_added_fields_are_written_where_they_say_something() -> None:
+    given = {"momentum": 0.5, "lr_schedule": "step:every=5", "failures": "clients:who=3", "on_failure": "retry:times=3"}
+    setting = Setting(**given)
+    assert {field: json.loads(setting.to_json())[field] for field in ADDED} == given
+    assert Setting.from_json(setting.to_json()) == setting
+    longer = Setting(**given, rounds=200)
+    assert (longer.kin, longer.run_id == setting.run_id) == (setting.kin, False)
+    assert Setting(**{**given, "momentum": 0.6}).kin != setting.kin
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "3"])
+def test_what_is_no_setting_is_nobodys_beginning(text: str) -> None:
+    assert kin(text)[1] == 0
+    assert kin(text)[0] != Setting().kin
+    with pytest.raises(BadInput, match=r"setting\.json: format None was written by another version"):
+        Setting.from_json(text)
+
+
+def test_what_failures_and_policies_say() -> None:
+    assert failing("none") == Failing(0.0, ())
+    assert failing("share:p=1/4") == Failing(0.25, ())
+    assert failing("clients:who=0+7+11") == Failing(1.0, (0, 7, 11))
+    assert failing("clients:who=3,p=0.5") == Failing(0.5, (3,))
+    assert [policy(spec) for spec in ("skip", "retry", "reroute:times=1", "abort")] == [
+        Policy(tries=0, elsewhere=False, abort=False),
+        Policy(tries=2),
+        Policy(tries=1, elsewhere=True),
+        Policy(abort=True),
+    ]
+    assert Setting(failures="clients:p=1,who=3").failures == "clients:who=3"
+
+
+def prox(*, mu: Tensor = lane(0.01, least=0.0), nu: Tensor = lane(1), order: int = 1):  # noqa: ARG001
+    return sequential()
+
+
+def changed(base: Setting, **change: object) -> Setting:
+    return Setting(**{**base.model_dump(), **change})
+
+
+def test_what_may_differ_inside_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ALGORITHMS, "prox", prox)
+    base = Setting(partition="exdir:C=1,alpha=10", algorithm="prox", rounds=50)
+    own = {
+        "lr": 0.5, "clip": 1.0, "weight_decay": 1.0, "seed": 5, "partition": "iid", "momentum": 0.9,
+        "lr_schedule": "cosine:over=7",
+    }  # fmt: skip
+    for field, value in own.items():
+        assert changed(base, **{field: value}).shape_key == base.shape_key, field
+    for spec in ("prox:mu=1", "prox:mu=0,nu=3", "prox:order=1"):
+        assert changed(base, algorithm=spec).shape_key == base.shape_key, spec
+        assert (changed(base, algorithm=spec).run_id == base.run_id) == (spec == "prox:order=1")
+    same = {
+        "local_steps": 2, "model": "mlp", "participants": 2, "rounds": 3, "failures": "share:p=0.5",
+        "on_failure": "abort", "schedule": "fixed", "dtype": "float64",
+    }  # fmt: skip
+    for field, value in same.items():
+        assert changed(base, **{field: value}).shape_key != base.shape_key, field
+    for spec in ("parallel", "prox:order=2", "prox:mu=1,order=2"):
+        assert changed(base, algorithm=spec).shape_key != base.shape_key, spec
+    assert changed(base, failures="share:p=0.5").shape_key != changed(base, failures="share:p=0.6").shape_key
     one, two = (Setting(dataset=f"quadratic:zeta={z}") for z in (1, 10))
     assert one.shape_key == two.shape_key
     assert Setting(dataset="quadratic_random:dim=3").shape_key != Setting(dataset="quadratic_random").shape_key

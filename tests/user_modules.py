@@ -122,9 +122,14 @@ def reversed_sequential(*, skip: int = 0) -> Algorithm:
     return Algorithm(round)
 
 
-def round_robin(seed: Tensor, round: int, clients: int, participants: int, *, stride: int = 1) -> Tensor:
-    """Not random at all."""
-    return ((torch.arange(participants) + round * stride) % clients).expand(len(seed), -1)
+def round_robin(seed: Tensor, round: Tensor, clients: int, participants: int, *, stride: int = 1) -> Tensor:  # noqa: ARG001
+    """Not random at all: promises nothing."""
+    return (torch.arange(participants, device=round.device) + stride * round.unsqueeze(1)) % clients
+
+
+def falling(round: int, *, over: int | None = None, word: bool = False) -> float | str:
+    """A straight line to 0, and on."""
+    return "much" if word else 1 - round / (over or 0)
 
 
 def by_label(labels: np.ndarray, clients: int, *, drop: int = 0) -> np.ndarray:

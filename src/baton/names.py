@@ -1,29 +1,61 @@
 """Names as users write them: `exdir:C=1,alpha=10`, or `package.module:factory` for what is not registered.
 
-One keyword of a function may be marked `Rest`: it takes all that follows the name, as PATH in `file:PATH`.
+One keyword of a function may be marked `Rest`: it takes all that follows the name, as PATH in `file:PATH`. Numbers may
+be marked `lane`: runs that differ in nothing else are lanes of one program.
 """
 
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
+from math import inf, isinf
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from baton.errors import BadInput, nearest
+from baton.usercode import imported, told
 
 Value = int | float | str | bool
+KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-class Layer(str):
-    """The type of a keyword that takes a layer's name: any word, though it may look like a number."""
+class LayerName(str):
+    """The type of a keyword that takes a layer's name."""
 
 
 class Rest(NamedTuple):
     """Marks the keyword that takes a spec's whole rest: `path: Annotated[str, Rest(settle)]`."""
 
     settle: Callable[[str], str]  # its value as the one spelling has it
+
+
+class LaneOption(NamedTuple):
+    """A number that may differ from lane to lane, and where it may lie."""
+
+    default: float
+    least: float
+    above: float
+    below: float
+    most: float
+
+    def holds(self, value: float) -> bool:
+        """Whether the number is finite and inside its bounds."""
+        return self.least <= value <= self.most and self.above < value < self.below
+
+    def right(self) -> str:
+        """The bounds in words: `0 or more`, `above 0 and below 1`."""
+        ways = ("{} or more", "above {}", "below {}", "{} or less")
+        bounds = [way.format(_text(bound)) for way, bound in zip(ways, self[1:], strict=True) if not isinf(bound)]
+        return " and ".join(bounds) or "a finite number"
+
+
+def lane(default: float, *, least: float = -inf, above: float = -inf, below: float = inf, most: float = inf) -> Any:
+    """Marks a number as a column of lanes and says where it may lie.
+
+    It stands where the default would, in `def fedprox(*, mu: Tensor = lane(0.01, least=0.0))`: the function is given
+    one number a lane there, so that the declared type is a tensor's.
+    """
+    return LaneOption(*map(float, (default, least, above, below, most)))
 
 
 def _value(text: str) -> Value:
@@ -35,9 +67,16 @@ def _value(text: str) -> Value:
     except ValueError:
         pass
     try:
-        return float(Fraction(text)) if "/" in text else float(text)
+        return _float(Fraction(text)) if "/" in text else float(text)
     except (ValueError, ZeroDivisionError):
         return text
+
+
+def _float(value: int | Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf
 
 
 def _text(value: Value) -> str:
@@ -84,22 +123,29 @@ def find(field: str, name: str, known: Mapping[str, Any]) -> Any:
     """What a registered name or a `package.module:factory` path stands for."""
     if name in known:
         return known[name]
-    module, _, factory = name.partition(":")
+    function = imported(field, name, known)
     try:
-        return getattr(importlib.import_module(module), factory)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadInput(f"{field}: {name!r} cannot be imported ({error}); {nearest(module, known)}") from None
+        options(function)
+    except Exception as error:
+        raise BadInput(f"{field}: {name!r} has options that cannot be read ({told(error)})") from error
+    return function
 
 
 def _check(field: str, name: str, key: str, text: str, parameter: inspect.Parameter) -> Value:
     wanted = _kind(parameter.annotation)
-    if wanted is Layer:
+    if wanted in (str, LayerName):  # any word, though it may look like a number: a layer may be called 0.10
         return text
     value = _value(text)
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if wanted in (int, float, str, bool) and type(value) is not wanted:
-        raise BadInput(f"{field}: {name}:{key}={_text(value)} is not {_article(wanted)}")
+    if wanted is float and type(value) is int:
+        return _float(value)
+    if isinstance(wanted, type) and wanted in KINDS and type(value) is not wanted:
+        raise BadInput(f"{field}: {name}:{key}={_text(value)} is not {KINDS[wanted]}")
+    return value
+
+
+def _within(field: str, name: str, key: str, value: float, mark: LaneOption) -> float:
+    if not mark.holds(value):
+        raise BadInput(f"{field}: {name}:{key}={_text(value)}; {mark.right()} is right")
     return value
 
 
@@ -109,15 +155,25 @@ def _kind(annotation: Any) -> Any:
     return kinds[0] if get_origin(annotation) is UnionType and len(kinds) == 1 else annotation
 
 
-def _article(kind: type) -> str:
-    return {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}[kind]
+@cache
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    found = inspect.signature(function, eval_str=True).parameters
+    return {name: p for name, p in found.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 @cache
 def options(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The parameters a user may give by name: the keyword-only ones."""
-    found = inspect.signature(function, eval_str=True).parameters
-    return {name: p for name, p in found.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    """The parameters a user may give by name: the keyword-only ones. Those marked `lane` are floats here."""
+    marks = _marks(function)
+    return {
+        key: p.replace(default=marks[key].default, annotation=float) if key in marks else p
+        for key, p in _parameters(function).items()
+    }
+
+
+@cache
+def _marks(function: Callable[..., Any]) -> dict[str, LaneOption]:
+    return {key: p.default for key, p in _parameters(function).items() if isinstance(p.default, LaneOption)}
 
 
 @cache
@@ -132,7 +188,10 @@ def _rest(function: Callable[..., Any]) -> tuple[str, Rest] | None:
 
 
 def bind(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, Callable[..., Any], dict[str, Value]]:
-    """(name, what it stands for, its parameters), every parameter checked against the function's keyword arguments."""
+    """(name, what it stands for, its parameters), every parameter checked against the function's keyword arguments.
+
+    Parameters that were not given are left to the function, except those marked `lane`: their default is a mark.
+    """
     name, tail = _name(field, spec, known)
     function = find(field, name, known)
     if rest := _rest(function):
@@ -147,12 +206,34 @@ def bind(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, Callable
     for key, parameter in allowed.items():
         if parameter.default is parameter.empty and key not in given:
             raise BadInput(f"{field}: {name} needs {key}, as in {name}:{key}=1")
-    return name, function, {key: _check(field, name, key, given[key], allowed[key]) for key in allowed if key in given}
+    marks, found = _marks(function), dict[str, Value]()
+    for key, parameter in allowed.items():
+        if key in given:
+            found[key] = _check(field, name, key, given[key], parameter)
+        if mark := marks.get(key):
+            found[key] = _within(field, name, key, float(found.get(key, mark.default)), mark)
+    return name, function, found
 
 
 def canonical(field: str, spec: str, known: Mapping[str, Any]) -> str:
     """The one spelling of a spec: parameters in the function's order, those at their defaults left out."""
+    return _spelled(*bind(field, spec, known))
+
+
+def lanes_of(field: str, spec: str, known: Mapping[str, Any]) -> dict[str, float]:
+    """The parameters marked `lane` with their values, given or not, in the function's order."""
+    _, function, params = bind(field, spec, known)
+    return {key: float(params[key]) for key in _marks(function)}
+
+
+def shared(field: str, spec: str, known: Mapping[str, Any]) -> str:
+    """The spec without its parameters marked `lane`: what must be equal for two runs to be lanes of one program."""
     name, function, params = bind(field, spec, known)
+    marks = _marks(function)
+    return _spelled(name, function, {key: value for key, value in params.items() if key not in marks})
+
+
+def _spelled(name: str, function: Callable[..., Any], params: Mapping[str, Value]) -> str:
     if rest := _rest(function):
         return f"{name}:{rest[1].settle(str(params[rest[0]]))}"
     defaults = options(function)

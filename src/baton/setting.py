@@ -2,20 +2,19 @@
 
 import hashlib
 import json
-import re
 from functools import cached_property
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from baton import algorithms, datasets
+from baton import algorithms, datasets, rates
 from baton.errors import BadInput, nearest
 from baton.models import MODELS
-from baton.names import canonical
+from baton.names import canonical, shared
 from baton.partitions import PARTITIONS
 from baton.schedules import SCHEDULES
+from baton.sites.failures import FAILURES, POLICIES, failing, policy
 
-ROUNDS = re.compile(r'\n "rounds": (\d+),')
 FORMAT = 1  # part of every run_id: raised when the same setting would give other numbers
 
 ROOMS: dict[str, dict[str, Any]] = {
@@ -24,8 +23,13 @@ ROOMS: dict[str, dict[str, Any]] = {
     "model": MODELS,
     "algorithm": algorithms.ALGORITHMS,
     "schedule": SCHEDULES,
+    "lr_schedule": rates.RATES,
+    "failures": FAILURES,
+    "on_failure": POLICIES,
 }
 FROM_DATASET = ("partition", "model", "clients", "dtype")  # fields whose default the data set gives
+ADDED = ("momentum", "lr_schedule", "failures", "on_failure")  # written unless at their defaults: old ids stay
+APART = ("dataset", "partition", "lr", "lr_schedule", "clip", "weight_decay", "momentum", "seed")  # from lane to lane
 
 
 class Setting(BaseModel):
@@ -47,6 +51,10 @@ class Setting(BaseModel):
     lr: float = Field(0.1, gt=0, description="eta, the learning rate")
     clip: float = Field(0.0, ge=0, description="largest gradient norm; 0 = no clipping")
     weight_decay: float = Field(0.0, ge=0, description="added to the gradient after clipping")
+    momentum: float = Field(0.0, ge=0, lt=1, description="of a leg's steps; starts at 0 in each leg")
+    lr_schedule: str = Field("constant", description="the learning rate over rounds, e.g. cosine or step:every=50")
+    failures: str = Field("none", description="legs that do not come back, e.g. share:p=0.1 or clients:who=3+7")
+    on_failure: str = Field("skip", description="what is done then: skip, retry:times=2, reroute:times=2 or abort")
     seed: int = Field(1, ge=0, lt=1 << 63, description="of every draw in the run")
     eval_every: int = Field(4, ge=1, description="rounds between evaluations")
     dtype: Literal["float32", "float64"] = Field("float32", description="of parameters and arithmetic")
@@ -68,6 +76,9 @@ class Setting(BaseModel):
         for field, known in ROOMS.items():
             if isinstance(given.get(field), str):
                 given[field] = canonical(field, given[field], known)
+        rounds = given.get("rounds", cls.model_fields["rounds"].default)
+        if isinstance(given.get("lr_schedule"), str) and type(rounds) is int:
+            given["lr_schedule"] = rates.filled(given["lr_schedule"], rounds)
         given.setdefault("participants", given.get("clients"))
         return given
 
@@ -75,8 +86,16 @@ class Setting(BaseModel):
     def _consistent(self) -> Self:
         if self.participants > self.clients:
             raise BadInput(f"participants: {self.participants} is more than clients = {self.clients}; S <= M is right")
-        algorithms.build(self.algorithm)  # checks its own options
+        if who := [m for m in failing(self.failures).who if m >= self.clients]:
+            raise BadInput(f"failures: {self.failures} has client {who[0]}; 0 to {self.clients - 1} is right")
+        policy(self.on_failure)  # these check their own options
+        self.factor(0)
+        algorithms.build(self.algorithm)
         return self
+
+    def factor(self, round: int) -> float:
+        """What the learning rate is multiplied by in a round, from 0."""
+        return rates.build(self.lr_schedule)(round)
 
     @cached_property
     def run_id(self) -> str:
@@ -85,12 +104,14 @@ class Setting(BaseModel):
 
     def to_json(self) -> str:
         """Every field, one spelling: the same setting gives the same bytes."""
-        return json.dumps({"format": FORMAT, **self.model_dump()}, indent=1, sort_keys=True) + "\n"
+        fields = type(self).model_fields
+        kept = {f: x for f, x in self.model_dump().items() if f not in ADDED or x != fields[f].default}
+        return _written({"format": FORMAT, **kept})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The setting that to_json wrote."""
-        values = json.loads(text)
+        values = _read(text)
         found = values.pop("format", None)
         if found != FORMAT:
             raise BadInput(
@@ -106,7 +127,8 @@ class Setting(BaseModel):
     @cached_property
     def shape_key(self) -> str:
         """What must be equal for two runs to be lanes of one program."""
-        fields = self.model_dump(exclude={"dataset", "partition", "lr", "clip", "weight_decay", "seed"})
+        fields = self.model_dump(exclude=set(APART))
+        fields["algorithm"] = shared("algorithm", self.algorithm, algorithms.ALGORITHMS)
         return json.dumps({"data": datasets.shape(self.dataset), **fields}, sort_keys=True)
 
     @property
@@ -117,8 +139,22 @@ class Setting(BaseModel):
 
 def kin(text: str) -> tuple[str, int]:
     """What to_json wrote, without the rounds; and the rounds."""
-    rounds = ROUNDS.search(text)
-    return ROUNDS.sub("", text), int(rounds[1]) if rounds else 0
+    values = _read(text)
+    rounds: int = values.pop("rounds", 0)
+    return _written(values), rounds
+
+
+def _read(text: str) -> dict[str, Any]:
+    """The fields in a file; none, where it is not a setting's."""
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _written(values: dict[str, Any]) -> str:
+    return json.dumps(values, indent=1, sort_keys=True) + "\n"
 
 
 def _one_line(error: ValidationError) -> str:

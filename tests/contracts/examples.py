@@ -11,6 +11,7 @@ from baton.errors import BadInput
 from baton.models import MODELS
 from baton.names import options
 from baton.partitions import PARTITIONS
+from baton.rates import RATES
 from baton.schedules import SCHEDULES
 from baton.setting import Setting
 from baton.simulate.engine import Program, Snapshot, advance, start
@@ -29,6 +30,12 @@ SPECS = {
         "splitfed": ["splitfed:cut=1", "splitfed:cut=3,version=2,weighting=size", "splitfed:cut=3,head=4,passes=1"],
     },
     "schedule": {},
+    "lr_schedule": {
+        "constant": ["constant", "constant:warmup=3"],
+        "step": ["step:every=10", "step:every=3,factor=0.5,warmup=2"],
+        "exponential": ["exponential", "exponential:factor=0.5", "exponential:warmup=4"],
+        "cosine": ["cosine", "cosine:floor=0.1", "cosine:over=50,warmup=5"],
+    },
     "partition": {
         "iid": ["iid", "iid:min_samples=0"],
         "dirichlet": ["dirichlet:alpha=0.3", "dirichlet:alpha=10,min_samples=5"],
@@ -80,6 +87,23 @@ BAD = {  # to be refused in one line
         "splitfed:cut=1,clip=both",
     ],
     "schedule": ["shuffled:speed=3"],
+    "lr_schedule": [
+        "cosin",
+        "constant:warmup=-1",
+        "constant:warmup=2.5",
+        "step",
+        "step:every=0",
+        "step:every=5,factor=0",
+        "step:every=5,factor=1.5",
+        "step:every=5,factor=nan",
+        "exponential:factor=2",
+        "exponential:warmup=-2",
+        "cosine:over=0",
+        "cosine:over=5,warmup=5",
+        "cosine:warmup=100",  # R = 100
+        "cosine:floor=-0.1",
+        "cosine:floor=nan",
+    ],
     "partition": [
         "iid:seed=-1",
         "dirichlet",
@@ -135,6 +159,7 @@ ON_DISK = {"mnist", "fashion_mnist", "cifar10", "cinic10"}  # lie in files: run 
 ROOMS = {
     "algorithm": ALGORITHMS,
     "schedule": SCHEDULES,
+    "lr_schedule": RATES,
     "partition": PARTITIONS,
     "model": MODELS,
     "dataset": {name: source.load for name, source in DATASETS.items()},

@@ -3,8 +3,10 @@
 from torch import Tensor
 
 from baton import rng
+from baton.schedules.base import declares
 
 
-def shuffled(seed: Tensor, round: int, clients: int, participants: int) -> Tensor:
-    """seed [L] -> order [L, S], uniform over ordered subsets."""
+@declares(uniform=True, fresh=True)
+def shuffled(seed: Tensor, round: Tensor, clients: int, participants: int) -> Tensor:
+    """seed, round [n] -> order [n, S], uniform over ordered subsets."""
     return rng.choose(rng.bits(seed, rng.ORDER, round), clients, participants)

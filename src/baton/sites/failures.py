@@ -1,0 +1,99 @@
+"""Which legs do not come back, and what is done then; by name."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from baton.errors import BadInput
+from baton.names import bind
+from baton.usercode import call
+
+
+class Failing(NamedTuple):
+    """A leg does not come back with probability `share`."""
+
+    share: float
+    who: tuple[int, ...] = ()  # at these clients only; empty: at any
+
+
+class Policy(NamedTuple):
+    """What is done about a leg that did not come back."""
+
+    tries: int = 0  # more of them, after the first
+    elsewhere: bool = False  # at another client
+    abort: bool = False  # the run ends; otherwise the round goes on without the leg
+
+
+def none() -> Failing:
+    """Every leg comes back."""
+    return Failing(0.0)
+
+
+def share(*, p: float) -> Failing:
+    """Each leg fails with probability p, wherever it is."""
+    return Failing(_probability("share", p))
+
+
+def clients(*, who: str, p: float = 1.0) -> Failing:
+    """Legs at the clients `who`, such as 3+7+11, fail with probability p."""
+    digits = who.isascii() and who.replace("+", "0").isdigit()
+    numbers = sorted({int(word or 0) for word in who.split("+")}) if digits else []
+    if "+".join(map(str, numbers)) != who:  # one spelling, one run
+        raise BadInput(f"failures: clients has who={who}; numbers from 0 in rising order, such as 3+7+11, are right")
+    return Failing(_probability("clients", p), tuple(numbers))
+
+
+def skip() -> Policy:
+    """The round goes on without it."""
+    return Policy()
+
+
+def retry(*, times: int = 2) -> Policy:
+    """The same client is asked again, so many times; then the round goes on without it."""
+    return Policy(_times("retry", times))
+
+
+def reroute(*, times: int = 2) -> Policy:
+    """Another client is asked, so many times; then the round goes on without it."""
+    return Policy(_times("reroute", times), elsewhere=True)
+
+
+def abort() -> Policy:
+    """The run ends."""
+    return Policy(abort=True)
+
+
+FAILURES: dict[str, Callable[..., Failing]] = {"none": none, "share": share, "clients": clients}
+POLICIES: dict[str, Callable[..., Policy]] = {"skip": skip, "retry": retry, "reroute": reroute, "abort": abort}
+
+
+@cache
+def failing(spec: str) -> Failing:
+    """What a setting's `failures` says; it checks its own options."""
+    name, function, options = bind("failures", spec, FAILURES)
+    found = call("failures", name, function, **options)
+    if not isinstance(found, Failing):
+        raise BadInput(f"failures: {name!r} gives {type(found).__name__}; a Failing is right")
+    return found
+
+
+@cache
+def policy(spec: str) -> Policy:
+    """What a setting's `on_failure` says; it checks its own options."""
+    name, function, options = bind("on_failure", spec, POLICIES)
+    found = call("on_failure", name, function, **options)
+    if not isinstance(found, Policy):
+        raise BadInput(f"on_failure: {name!r} gives {type(found).__name__}; a Policy is right")
+    return found
+
+
+def _probability(name: str, p: float) -> float:
+    if not 0 <= p <= 1:
+        raise BadInput(f"failures: {name} has p={p:g}; a probability, 0 <= p <= 1, is right")
+    return p
+
+
+def _times(name: str, times: int) -> int:
+    if times < 1:
+        raise BadInput(f"on_failure: {name} has times={times}; at least 1 is right")
+    return times
