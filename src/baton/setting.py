@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from baton import algorithms, datasets, rates
 from baton.errors import BadInput, nearest
+from baton.failures import FAILURES, POLICIES, failing, policy
 from baton.models import MODELS
 from baton.names import canonical, shared
 from baton.partitions import PARTITIONS
 from baton.schedules import SCHEDULES
-from baton.sites.failures import FAILURES, POLICIES, failing, policy
 
 FORMAT = 1  # part of every run_id: raised when the same setting would give other numbers
 

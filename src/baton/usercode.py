@@ -1,6 +1,7 @@
 """A user's own code, named by `package.module:factory`: found, called, and what goes wrong in it told in one line."""
 
 import importlib
+import inspect
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable
@@ -41,7 +42,18 @@ def call(field: str, name: str, function: Callable[..., Any], *given: Any, **opt
     except BadInput:
         raise
     except Exception as error:
+        if type(error).__name__ == "OutOfMemoryError":  # the device's, not theirs
+            raise
         raise BadInput(f"{field}: {name!r} failed ({told(error)})") from error
+
+
+def written_in(function: Callable[..., Any]) -> str:
+    """Where a function is written, for error lines: `rounds in mine.py, line 7`."""
+    plain = inspect.unwrap(function)
+    code = getattr(plain, "__code__", None)  # a class or an object that can be called has none
+    if code is None:
+        return type(plain).__name__
+    return f"{plain.__name__} in {Path(code.co_filename).name}, line {code.co_firstlineno}"
 
 
 def told(error: BaseException) -> str:

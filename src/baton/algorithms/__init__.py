@@ -14,8 +14,9 @@ from baton.algorithms.sequential import sequential
 from baton.algorithms.splitfed import splitfed
 from baton.algorithms.ssl import ssl
 from baton.errors import BadInput
-from baton.names import bind, lanes_of, written_in
+from baton.names import bind, lanes_of
 from baton.seam import Cohort, Leg, Local, Now, Reply, Sites, Split, State
+from baton.usercode import call, written_in
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "sequential": sequential,
@@ -40,6 +41,7 @@ __all__ = [
     "Split",
     "State",
     "build",
+    "called",
 ]
 
 
@@ -51,8 +53,13 @@ def build(
     name, make, options = bind("algorithm", specs[0], ALGORITHMS)
     numbers = [lanes_of("algorithm", each, ALGORITHMS) for each in specs]
     columns = {k: torch.tensor([n[k] for n in numbers], dtype=dtype, device=device) for k in numbers[0]}
-    made = make(**{**options, **columns})
+    made = call("algorithm", name, make, **{**options, **columns})
     if not isinstance(made, Algorithm):
         what = type(made).__name__
         raise BadInput(f"algorithm: {name} ({written_in(make)}) made a {what}; an Algorithm is right")
     return made
+
+
+def called(spec: str) -> str:
+    """The name of the algorithm that a spec names: registered, or `package.module:factory`."""
+    return bind("algorithm", spec, ALGORITHMS)[0]

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from torch import Tensor
 
 from baton.names import bind
-from baton.schedules.base import Declared, checked, declared, declares, place
+from baton.schedules.base import Declared, checked, declared, declares
 from baton.schedules.fixed import fixed
 from baton.schedules.shuffled import shuffled
-from baton.usercode import call
+from baton.usercode import call, written_in
 
 SCHEDULES: dict[str, Callable[..., Tensor]] = {"shuffled": shuffled, "fixed": fixed}
 
@@ -39,4 +39,4 @@ def build(spec: str) -> Schedule:
         order: Tensor = call("schedule", name, function, seed, round, clients, participants, **options)
         return order
 
-    return Schedule(draw, declared(function), place(name, function), name in SCHEDULES)
+    return Schedule(draw, declared(function), f"{name} ({written_in(function)})", name in SCHEDULES)

@@ -1,8 +1,6 @@
 """What a schedule says of itself, and what every schedule is held to."""
 
-import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -34,15 +32,6 @@ def declares(*, uniform: bool = False, repeats: bool = False, fresh: bool = Fals
 def declared(schedule: Callable[..., Tensor]) -> Declared:
     """What a schedule says of itself."""
     return getattr(schedule, "declared", Declared())
-
-
-def place(name: str, schedule: Callable[..., Tensor]) -> str:
-    """A schedule's name, and where it is written, for error lines: `mine:rounds (rounds in mine.py, line 7)`."""
-    function = inspect.unwrap(schedule)
-    code = getattr(function, "__code__", None)  # a class or an object that can be called has none
-    if code is None:
-        return name
-    return f"{name} ({function.__name__} in {Path(code.co_filename).name}, line {code.co_firstlineno})"
 
 
 def checked(order: Any, name: str, n: int, clients: int, participants: int, repeats: bool) -> Tensor:

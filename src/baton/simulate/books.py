@@ -11,9 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from baton import clients, ledger
+from baton import clients, failures, ledger
 from baton.simulate.program import Program
-from baton.sites import attempts
 
 LEGS = 16384  # drawn in one go
 Values = dict[str, NDArray[np.float64]]  # column -> [L]
@@ -23,7 +22,7 @@ def traffic(program: Program, rounds: range) -> Values:
     """What these rounds send, in bytes."""
     own, lanes = program.terms, len(program.seeds)
     total = torch.zeros(len(ledger.COLUMNS), lanes, dtype=torch.int64)
-    if own.price.by_the_leg and program.failing is None:  # whoever trains
+    if own.price.by_the_leg and not program.failing.share:  # whoever trains
         one = torch.ones(lanes, program.setting.participants, dtype=torch.int64)
         for kind, count in own.kinds(rounds).items():
             total += count * torch.stack(ledger.round_(own.price, own.trace[kind], ledger.Work(one, one, one[:, :1])))
@@ -90,12 +89,12 @@ def _work(program: Program, rounds: range) -> ledger.Work:
     count = clients.spans(program.clients, program.lanes, order.flatten(1))[1].view(order.shape)
     clipped = (program.lanes.clip > 0).to(count.dtype).view(-1, 1, 1)
     work = ledger.Work(*clients.taken(count, program.setting, program.passes), clipped)
-    if program.failing is None:
+    if not program.failing.share:
         return work
     tried, came = [], []
     for i, round in enumerate(rounds):
         seed, own, every = program.lanes.seed, order[:, i], program.setting.clients
-        found = attempts.walked(program.failing, program.policy, seed, round, own, own, every)
+        found = failures.walked(program.failing, program.policy, seed, round, own, own, every)
         tried.append(found.tried)
         came.append(found.came.to(count.dtype))
     return work._replace(tried=torch.stack(tried, 1), came=torch.stack(came, 1))

@@ -1,41 +1,12 @@
 """What an algorithm of the user's own may get wrong, in one line that names its file and function."""
 
-import traceback
-from collections.abc import Callable
-from typing import TypeVar
-
-import torch
 from torch import Tensor
 
-from baton.algorithms import ALGORITHMS, Algorithm
+from baton.algorithms import Algorithm
 from baton.errors import BadInput
 from baton.lanes import Params
-from baton.names import written_in
 from baton.seam import State
-
-T = TypeVar("T")
-
-
-def own(spec: str) -> bool:
-    """Whether an algorithm is the user's own."""
-    return spec.partition(":")[0] not in ALGORITHMS
-
-
-def asked(spec: str, function: Callable[..., T], *given: object) -> T:
-    """function(*given); what goes wrong inside a function of the user's own is one line."""
-    if not own(spec):
-        return function(*given)
-    try:
-        return function(*given)
-    except (BadInput, torch.OutOfMemoryError):
-        raise
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        theirs = [f for f in frames if f.filename == function.__code__.co_filename] or [frames[-1]]
-        at = f"{theirs[-1].filename}, line {theirs[-1].lineno}, {theirs[-1].name}"
-        said = str(error).splitlines()[0] if str(error) else "no message"
-        raise BadInput(f"algorithm: {spec!r} failed in {at}: {type(error).__name__}: {said}") from error
-
+from baton.usercode import written_in
 
 def as_a_state(made: object, before: State, spec: str, algorithm: Algorithm) -> State:
     """What a round returned, where it is a state like the one it was given."""

@@ -10,21 +10,21 @@ from baton.ledger import COLUMNS
 from baton.seam import State
 from baton.simulate import kept
 from baton.simulate.books import traffic
-from baton.simulate.checks import asked
 from baton.simulate.evaluate import Values
 from baton.simulate.program import Program
 from baton.simulate.rounds import ahead, captured
 from baton.store.snapshot import History, Snapshot
+from baton.usercode import call
 
 __all__ = ["Program", "Snapshot", "advance", "first", "start"]
 
 
 def first(program: Program) -> Snapshot:
     """All drawers before the first round."""
-    x, algorithm, spec = program.net.init(program.seeds), program.algorithm, program.setting.algorithm
+    x, algorithm, name = program.net.init(program.seeds), program.algorithm, program.called
     now = program.now(0, program.rate(0))
-    server = asked(spec, algorithm.server, x, now) if algorithm.server else {}
-    tables = kept.table(asked(spec, algorithm.local.init, x), now.clients) if algorithm.local else {}
+    server = call("algorithm", name, algorithm.server, x, now) if algorithm.server else {}
+    tables = kept.table(call("algorithm", name, algorithm.local.init, x), now.clients) if algorithm.local else {}
     return Snapshot(0, State(x, server), tables, torch.full_like(program.lanes.seed, -1), History())
 
 

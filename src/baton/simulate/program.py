@@ -6,19 +6,16 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from baton import algorithms, clients, datasets, ledger, legs, models, schedules
+from baton import algorithms, clients, datasets, failures, ledger, legs, models, schedules
 from baton.algorithms import Algorithm
 from baton.clients import Batches
 from baton.datasets import Dataset
 from baton.lanes import Lanes, Params
-from baton.names import bind
 from baton.nn import Net
 from baton.nn.cut import Sides, sides
-from baton.schedules import SCHEDULES
 from baton.seam import Now
 from baton.setting import Setting
 from baton.simulate.evaluate import Evaluator
-from baton.sites import failures
 
 
 def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
@@ -49,11 +46,12 @@ class Program:
         self.net = net_of(self.setting, data, device)
         self.ranks = {name: 1 + len(shape) for name, shape in self.net.sizes().items()}  # of leaves [L, ...]
         self.algorithm = algorithms.build([s.algorithm for s in settings], dtype, device)
+        self.called = algorithms.called(self.setting.algorithm)  # its name
         self.sides = sides_of(self.algorithm, self.net)
         self.passes = self.algorithm.split.passes if self.algorithm.split else 0
-        self._called, self._schedule, self._schedule_options = bind("schedule", self.setting.schedule, SCHEDULES)
-        self.repeats = schedules.declared(self._schedule).repeats
-        self.failing, self.policy = failures.build(self.setting.failures, self.setting.on_failure)
+        self.schedule = schedules.build(self.setting.schedule)
+        self.repeats = self.schedule.declared.repeats
+        self.failing, self.policy = failures.failing(self.setting.failures), failures.policy(self.setting.on_failure)
 
         def column(field: str) -> Tensor:
             return torch.tensor([getattr(s, field) for s in settings], dtype=dtype, device=device)
@@ -93,12 +91,10 @@ class Program:
         s, count = self.setting, len(rounds)
         number = torch.tensor(rounds, device=self.lanes.seed.device).repeat(len(self.seeds))
         seed = self.lanes.seed.repeat_interleave(count)
-        given = schedules.called(self._schedule, seed, number, s.clients, s.participants, self._schedule_options)
-        if self._called not in SCHEDULES:
-            given = schedules.checked(
-                given, self._called, self._schedule, len(seed), s.clients, s.participants, self.repeats
-            )
-        order: Tensor = given.to(seed.device)  # a schedule of the user's own need not know the device
+        order = self.schedule.draw(seed, number, s.clients, s.participants)
+        if not self.schedule.registered:  # a user's own: it need not know the device either
+            place, shape = self.schedule.place, (len(seed), s.clients, s.participants)
+            order = schedules.checked(order, place, *shape, self.repeats).to(seed.device)
         return order.view(-1, count, s.participants)
 
     def draw(self, round: int | Tensor, client: Tensor, number: int | Tensor = 0) -> Batches:

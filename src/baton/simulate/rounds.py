@@ -13,10 +13,11 @@ from baton.clients import Batches
 from baton.errors import BadInput
 from baton.lanes import Params, finite, where
 from baton.seam import Cohort, Now, State
-from baton.simulate.checks import as_a_state, asked
+from baton.simulate.checks import as_a_state
 from baton.simulate.kept import Kept
 from baton.simulate.program import Program
 from baton.simulate.sites import Simulation
+from baton.usercode import call
 
 
 class Trained(NamedTuple):
@@ -37,12 +38,12 @@ def one(
     program: Program, now: Now, order: Tensor, drawn: list[Batches] | None, state: State, kept: Kept, diverged: Tensor
 ) -> Trained:
     """The algorithm's round; a lane that leaves the finite numbers, or has left them, keeps its last finite state."""
-    algorithm, spec = program.algorithm, program.setting.algorithm
+    algorithm, name = program.algorithm, program.called
     if algorithm.order is not None:
-        order, drawn = asked(spec, algorithm.order, state, order, now), None
+        order, drawn = call("algorithm", name, algorithm.order, state, order, now), None
     sites = Simulation(program, now, order, drawn, kept)
-    made = asked(spec, algorithm.round, state, Cohort.whole(order), sites)
-    new = as_a_state(made, state, spec, algorithm)
+    made = call("algorithm", name, algorithm.round, state, Cohort.whole(order), sites)
+    new = as_a_state(made, state, name, algorithm)
     sound = finite(new.model) & (diverged < 0)
     if new.server:
         sound = sound & finite(new.server)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from baton import clients as held
+from baton import failures
 from baton.clients import Batches
 from baton.lanes import Lanes, Params
 from baton.legs import Legs
@@ -13,7 +14,6 @@ from baton.legs.base import Step
 from baton.seam import Cohort, Facts, Leg, Now, Reply
 from baton.simulate.kept import Kept, over
 from baton.simulate.program import Program
-from baton.sites import attempts
 
 
 class Simulation:
@@ -73,10 +73,10 @@ class Simulation:
     def _try(self, index: Tensor) -> tuple[Tensor, Tensor | None]:
         """(who trains in the end [L, C], which legs came back; None: all)."""
         failing, policy = self.program.failing, self.program.policy
-        if failing is None:
+        if not failing.share:
             return index, None
         seed = self.program.lanes.seed
-        found = attempts.walked(failing, policy, seed, self.now.round, index, self.order, self.now.clients)
+        found = failures.walked(failing, policy, seed, self.now.round, index, self.order, self.now.clients)
         if policy.abort:
             gone = ~found.came.all(1)
             self.aborted = gone if self.aborted is None else self.aborted | gone

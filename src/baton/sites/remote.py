@@ -7,7 +7,9 @@ import torch
 from baton.sites.failures import Policy
 from torch import Tensor
 
+from baton import failures
 from baton.clients import reached
+from baton.failures import Policy
 from baton.lanes import Params
 from baton.seam import Cohort, Facts, Now, Reply
 from baton.setting import Setting
@@ -50,12 +52,12 @@ class Remote:
         """One order a leg; a leg that does not come back is tried again as the policy says."""
         index = clients.index.view(1, -1)
         seed = torch.tensor([self.setting.seed])
-        asked = attempts.tries(self.policy, seed, self.now.round, index, self.order, self.now.clients)[0].tolist()
+        asked = failures.tries(self.policy, seed, self.now.round, index, self.order, self.now.clients)[0].tolist()
         whom, again = [own[0] for own in asked], self.visits.copy()
         models, anchors, shifts = (self._legs(given, len(asked)) for given in (x, anchor, shift))
         answers: list[Answer | None] = [None] * len(asked)
-        for attempt in range(self.policy.tries):
-            left = [i for i, own in enumerate(asked) if answers[i] is None and own[attempt] != attempts.NOBODY]
+        for attempt in range(1 + self.policy.tries):
+            left = [i for i, own in enumerate(asked) if answers[i] is None and own[attempt] != failures.NOBODY]
             orders = []
             for i in left:
                 whom[i] = asked[i][attempt]

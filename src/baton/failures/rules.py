@@ -21,7 +21,7 @@ class Policy(NamedTuple):
 
     tries: int = 0  # more of them, after the first
     elsewhere: bool = False  # at another client
-    abort: bool = False  # the run ends; otherwise the round goes on without the leg
+    abort: bool = False  # the round goes back to its beginning; otherwise it goes on without the leg
 
 
 def none() -> Failing:
@@ -44,7 +44,7 @@ def clients(*, who: str, p: float = 1.0) -> Failing:
 
 
 def skip() -> Policy:
-    """The round goes on without it."""
+    """The round goes on without it: a chain hands on what was there, an average is over what came."""
     return Policy()
 
 
@@ -59,7 +59,7 @@ def reroute(*, times: int = 2) -> Policy:
 
 
 def abort() -> Policy:
-    """The run ends."""
+    """The round goes back to its beginning: the model is what it was."""
     return Policy(abort=True)
 
 

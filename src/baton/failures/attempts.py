@@ -7,7 +7,7 @@ tried, so that a simulation can look at all of it and a server can walk along it
 from typing import NamedTuple
 
 import torch
-from baton.sites.failures import Failing, Policy
+from baton.failures.rules import Failing, Policy
 from torch import Tensor
 
 from baton import rng
@@ -25,9 +25,9 @@ class Walked(NamedTuple):
 
 def tries(policy: Policy, seed: Tensor, round: int | Tensor, client: Tensor, order: Tensor, clients: int) -> Tensor:
     """Whom to ask, one after another: client [L, C] -> [L, C, T]. order [L, S]: who takes part in the round anyway."""
-    if not policy.elsewhere or policy.tries == 1:
-        return client.unsqueeze(2).expand(*client.shape, policy.tries)
-    more = policy.tries - 1
+    more = policy.tries
+    if not policy.elsewhere:
+        return client.unsqueeze(2).expand(*client.shape, 1 + more)
     some = min(clients, order.shape[1] + more)
     key = rng.bits(seed.unsqueeze(1), rng.REROUTE, round, client)  # [L, C]
     drawn = rng.choose(key, clients, some)  # [L, C, some]
