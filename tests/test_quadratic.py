@@ -10,10 +10,13 @@ from scipy import stats
 from baton import datasets
 from baton.datasets.quadratic import dimension, split
 from baton.errors import BadInput
+from baton.lanes import Params
+from baton.legs.base import Step
 from baton.setting import Setting
 from baton.simulate.engine import Program
 from baton.simulate.rounds import Simulation
 from contracts.examples import CPU, series, stages
+from steps import step_of
 
 GROUPS = [f"quadratic:zeta={zeta},delta={delta}" for delta in ("0", "1/3", "1") for zeta in (1, 10, 100)]
 LRS = (0.001, 0.01, 0.1, 0.3, 0.6, 1.0)
@@ -64,11 +67,52 @@ def test_the_nine_groups_are_the_papers() -> None:
 def test_a_leg_is_an_affine_map(zeta: float, delta: float, lr: float, steps: int, client: int, x: float) -> None:
     setting = Setting(dataset=f"quadratic:zeta={zeta!r},delta={delta!r}", lr=lr, local_steps=steps)
     program = Program([setting], CPU)
-    got = Simulation(program, 0).train({"x": torch.tensor([[x]], dtype=torch.float64)}, torch.tensor([client]))["x"]
+    drawn = program.draw(0, torch.tensor([[client]]))[0]
+    got = program.legs.train({"x": torch.tensor([[x]], dtype=torch.float64)}, step_of(program.lanes, drawn), drawn)["x"]
     sign = 1 - 2 * client
     q, t = affine(1 + sign * delta, sign * zeta, lr, steps)
     scale = max(1.0, abs(x), zeta * lr * steps)
     assert abs(float(got) - float(q * WIDE(x) + t)) <= 1e-13 * scale
+
+
+@settings(max_examples=40)
+@given(
+    steps=st.integers(1, 20),
+    lr=st.floats(1e-4, 0.3),
+    decay=st.floats(0, 0.5),
+    momentum=st.none() | st.floats(0, 0.95),
+    pull=st.none() | st.floats(0, 2),
+    anchor=st.none() | st.floats(-100, 100),
+    shift=st.none() | st.floats(-100, 100),
+    x=st.floats(-100, 100),
+)
+def test_with_any_terms_a_leg_is_its_recursion(
+    steps: int,
+    lr: float,
+    decay: float,
+    momentum: float | None,
+    pull: float | None,
+    anchor: float | None,
+    shift: float | None,
+    x: float,
+) -> None:
+    program = Program([Setting(dataset="quadratic:zeta=10,delta=1/3", local_steps=steps)], CPU)
+
+    def one(value: float | None) -> torch.Tensor | None:
+        return None if value is None else torch.tensor([value], dtype=torch.float64)
+
+    def model(value: float | None) -> Params | None:
+        return None if value is None else {"x": torch.tensor([[value]], dtype=torch.float64)}
+
+    step = Step(one(lr), one(0.0), one(decay), one(momentum), one(pull), model(anchor), model(shift))
+    got = program.legs.train(model(x), step, program.draw(0, torch.tensor([[0]]))[0])["x"]
+    at, v, home, most = WIDE(x), WIDE(0), WIDE(x if anchor is None else anchor), 100.0
+    for _ in range(steps):
+        d = (1 + WIDE(1) / 3) * at + 10 + decay * at + (pull or 0) * (at - home) + (shift or 0)
+        v = (momentum or 0) * v + d
+        at = at - lr * v
+        most = max(most, abs(at))
+    assert abs(float(got) - float(at)) <= 1e-12 * most
 
 
 @pytest.mark.parametrize("steps", [2, 10])
