@@ -101,7 +101,8 @@ def test_a_client_without_samples_hands_the_model_on() -> None:
     empty = (program.clients.start[0].diff() == 0).nonzero().flatten()
     assert len(empty)
     x = program.net.init(program.seeds)
-    made = Simulation(program, 0).train(x, empty[:1])
+    drawn = program.draw(0, empty[:1].view(1, 1))[0]
+    made = program.legs.train(x, step_of(program.lanes, drawn), drawn)
     assert all(torch.equal(made[name], x[name]) for name in x)
 
 
@@ -183,7 +184,8 @@ def test_lanes_that_are_looped_over_are_the_same_on_any_number_of_threads(model:
         program = Program(settings, CPU, threads=threads)
         assert type(program.legs) is Plain
         x = program.net.init(program.seeds)
-        trained = Simulation(program, 0).train(x, torch.tensor([0, 3, 5]))
+        drawn = program.draw(0, torch.tensor([[0], [3], [5]]))[0]
+        trained = program.legs.train(x, step_of(program.lanes, drawn), drawn)
         made.append((trained, program.legs.outputs(trained, program.clients.x, torch.arange(9))))
     assert all(torch.equal(made[0][0][name], made[1][0][name]) for name in x)
     assert torch.equal(made[0][1], made[1][1])
