@@ -150,8 +150,11 @@ class Setup:
 
     def step(self, into: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         flat, operands = into or (self.flat, self.operands)
-        given = (self.x, self.y, self.weight, self.key, self.lr, self.clip, self.decay)
+        given = (self.x, self.y, self.weight, self.key, self.rule())
         return self.kernels.step(flat, operands, *given, into=into)
+
+    def rule(self) -> cuda.Rule:
+        return cuda.Rule(self.lr, self.clip, self.decay)
 
     def reference(self, lane: int) -> tuple[Params, Tensor]:
         """(gradient, logits without dropout) of one lane."""
@@ -160,7 +163,7 @@ class Setup:
             if isinstance(m, KeyedDropout):
                 m.key, m.calls = self.key[lane], 0
         x = self.x[lane].double()
-        x = x.view(self.batch, *self.shape) if self.kernels.plan.flat else x.permute(0, 3, 1, 2)
+        x = x.view(self.batch, *self.shape) if self.kernels.recipe.flat else x.permute(0, 3, 1, 2)
         each = functional.cross_entropy(module(x), self.y[lane], reduction="none")
         weight = self.weight[lane].double()
         ((each * weight).sum() / weight.sum().clamp(min=1)).backward()
@@ -243,7 +246,7 @@ def steps(s: Setup) -> None:
     limit = 1e-6 * float(s.flat.norm() / change.norm().clamp(min=1e-30)) + 1e-5
     assert relative(s.flat.double() - new, change) < limit
     assert torch.equal(operands, new.bfloat16() if s.precision == "bf16" else new)
-    apart = s.kernels.sgd(s.flat, g, s.lr, s.clip, s.decay)
+    apart = s.kernels.sgd(s.flat, g, s.rule())
     assert relative(apart[0] - s.flat, new - s.flat) < limit
     copied = s.kernels.flat({name: leaf.clone() for name, leaf in s.kernels.leaves(new).items()})
     assert torch.equal(copied, new), "padding must stay zero"
@@ -346,13 +349,71 @@ def of_limits() -> None:
     refused(s.gradient, "32 bits")
 
 
+def of_terms(precision: str) -> None:
+    """What a step adds to the gradient, each alone and all together, against float64; arenas for one lane, two, all."""
+    lanes = 4
+    s = Setup("small", precision, False, lanes, 3)
+    g = s.gradient()
+    scale = torch.where(s.clip > 0, (s.clip / (g.double().norm(dim=1) + 1e-6)).clamp(max=1), 1.0)
+    strength = torch.tensor([0.3, 2.0, 0.0, 1.0], device=DEVICE)
+    momentum = torch.tensor([0.9, 0.0, 0.5, 0.99], device=DEVICE)
+
+    def arena(count: int, seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        return s.kernels.flat({n: torch.randn(count, *leaf.shape[1:]).to(DEVICE) for n, leaf in s.params.items()})
+
+    def wanted(anchor: Tensor | None, shift: Tensor | None, fast: bool) -> Tensor:
+        """After three steps with one gradient."""
+        w, v = s.flat.double(), torch.zeros_like(s.flat, dtype=torch.float64)
+        for _ in range(3):
+            d = g.double() * scale[:, None] + s.decay.double()[:, None] * w
+            if anchor is not None:
+                d += strength.double()[:, None] * (w - anchor.double().repeat_interleave(lanes // len(anchor), 0))
+            if shift is not None:
+                d += shift.double().repeat_interleave(lanes // len(shift), 0)
+            v = momentum.double()[:, None] * v + d if fast else d
+            w = w - s.lr.double()[:, None] * v
+        return w
+
+    for anchors, shifts, fast in (
+        (0, 0, True),
+        (1, 0, False),
+        (4, 0, False),
+        (0, 2, False),
+        (2, 1, True),
+        (4, 4, True),
+    ):
+        anchor = arena(anchors, 3) if anchors else None
+        shift = arena(shifts, 4) if shifts else None
+        kept = [None if x is None else x.clone() for x in (anchor, shift, s.flat)]
+        velocity = torch.zeros_like(s.flat)
+        rule = s.rule()._replace(
+            pull=None if anchor is None else (wide(strength, torch.float64), wide(anchor, torch.float64)),
+            shift=None if shift is None else wide(shift, torch.float64),
+            momentum=(wide(momentum, torch.float64), velocity) if fast else None,
+        )
+        flat, into = s.flat, None
+        for _ in range(3):
+            flat, operands = into = s.kernels.sgd(flat, g, rule, into)
+        assert relative(flat - s.flat, wanted(anchor, shift, fast) - s.flat) < 1e-5, (anchors, shifts, fast)
+        assert torch.equal(operands, flat.bfloat16() if precision == "bf16" else flat)
+        assert velocity.any() == fast
+        for given, before in zip((anchor, shift, s.flat), kept, strict=True):
+            assert given is None or torch.equal(given, before)
+        padded = s.kernels.flat({name: leaf.clone() for name, leaf in s.kernels.leaves(flat).items()})
+        assert torch.equal(padded, flat), "padding must stay zero"
+    wrong = s.rule()._replace(momentum=(momentum, wide(velocity, torch.float32)))
+    refused(lambda: s.kernels.sgd(s.flat, g, wrong), "velocities")
+
+
 def of_leg(dataset: str, model: str, limit: float) -> None:
     """A client's steps through Program: the kernels' way against the plain one."""
-    from baton.legs import cuda as leg
+    from baton.legs import gpu as leg
     from baton.legs.plain import Plain
     from baton.setting import Setting
     from baton.simulate.program import Program
     from made_data import write_cifar, write_idx
+    from steps import TERMS, cut_short, step_of, with_terms
 
     with tempfile.TemporaryDirectory() as folder, arithmetic.arithmetic("fp32"):
         os.environ.update(BATON_DATA=f"{folder}/data", XDG_CACHE_HOME=f"{folder}/cache")
@@ -374,7 +435,8 @@ def of_leg(dataset: str, model: str, limit: float) -> None:
         batches = program.draw(0, program.order(0))[1]
         x = program.net.init(program.seeds)
         before = {name: leaf.clone() for name, leaf in x.items()}
-        found, wanted = mine.train(x, program.lanes, batches), plain.train(x, program.lanes, batches)
+        step = step_of(program.lanes, batches)
+        found, wanted = mine.train(x, step, batches), plain.train(x, step, batches)
         assert all(torch.equal(x[name], before[name]) for name in x)
 
         def change(new: Params) -> Tensor:
@@ -383,11 +445,36 @@ def of_leg(dataset: str, model: str, limit: float) -> None:
         error = relative(change(found), change(wanted))
         print(f"leg {dataset} {model}: {error:.1e} of its change")
         assert error < limit
-        again = mine.train(found, program.lanes, batches)  # from the kernels' own leaves
-        assert relative(change(again), change(plain.train(wanted, program.lanes, batches))) < 10 * limit
+        again = mine.train(found, step, batches)  # from the kernels' own leaves
+        assert relative(change(again), change(plain.train(wanted, step, batches))) < 10 * limit
+        whole, x = x, mine.kernels.leaves(mine.kernels.flat({name: leaf[:1] for name, leaf in x.items()}))
+        for terms in TERMS if model != "vgg9" else TERMS[-1:]:  # all legs from one model, in the kernels' own leaves
+            more = with_terms(step, x, terms, anchors=1)
+            cut = cut_short(batches, more)
+            found, wanted = mine.train(x, more, cut), plain.train(x, more, cut)
+            error = relative(change(found), change(wanted))
+            print(f"leg {dataset} {model} with {' '.join(sorted(terms))}: {error:.1e} of its change")
+            assert error < 10 * limit
+            assert all(torch.equal(x[name], before[name][:1]) for name in x)
+        if DEVICE.type == "cuda":
+            replayed(lambda: mine.train(x, more, cut))
+        x = whole
         places = torch.arange(len(program.clients.test_x[0]), device=DEVICE)
         outputs = [way.outputs(wanted, program.clients.test_x[0], places) for way in (mine, plain)]
         assert relative(*outputs) < 1e-5
+
+
+def replayed(train: Callable[[], Params]) -> None:
+    """A leg captured and replayed twice: the same bits, so nothing of it is left over from the leg before."""
+    wanted = train()
+    torch.cuda.synchronize()
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        found = train()
+    for _ in range(2):
+        recorded.replay()
+        torch.cuda.synchronize()
+        assert all(torch.equal(found[name], wanted[name]) for name in wanted)
 
 
 CASES: dict[str, Callable[[], None]] = {  # those that compile longest first
@@ -399,9 +486,11 @@ CASES: dict[str, Callable[[], None]] = {  # those that compile longest first
     "samples vgg9": partial(of_samples, "vgg9"),
     "samples dropped": partial(of_samples, "dropped"),
     "samples mlp": partial(of_samples, "mlp"),
+    "terms fp32": partial(of_terms, "fp32"),
+    "terms bf16": partial(of_terms, "bf16"),
     "limits": of_limits,
 }
-INTERPRETED = ["small fp32", "shortcuts fp32", "dropped fp32", "samples dropped", "limits"]
+INTERPRETED = ["small fp32", "shortcuts fp32", "dropped fp32", "samples dropped", "terms fp32", "limits"]
 
 
 def run(case: str) -> subprocess.CompletedProcess[str]:

@@ -1,5 +1,6 @@
 """A leg against plain PyTorch: clip_grad_norm_, torch.optim.SGD, and minibatches cut from shuffled passes."""
 
+from functools import partial
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -8,73 +9,75 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
 from baton import datasets, models
 from baton.clients import Batches, Clients, batches, members
-from baton.lanes import Lanes, Params
+from baton.lanes import Lanes, norm
+from baton.legs.base import Step
 from baton.legs.plain import Plain, sgd
 from baton.nn import Net
 from baton.setting import Setting
 from baton.simulate.engine import Program
-from baton.simulate.rounds import Simulation
 from contracts.examples import CPU
+from steps import TERMS, by_torch, cut_short, step_of, with_terms
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 
 
-# One step
+# Steps
 
 
 @given(
     scale=st.lists(st.sampled_from([0.0, 1e-9, 1e-3, 1.0, 1e3]), min_size=3, max_size=3),
     clip=st.lists(st.sampled_from([0.0, 1e-4, 0.5, 2.0, 1e6]), min_size=3, max_size=3),
     decay=st.lists(st.sampled_from([0.0, 1e-4, 0.3]), min_size=3, max_size=3),
-    lr=st.lists(st.sampled_from([1e-3, 0.1, 2.0]), min_size=3, max_size=3),
+    lr=st.lists(st.sampled_from([0.0, 1e-3, 0.1, 2.0]), min_size=3, max_size=3),
+    momentum=st.none() | st.lists(st.sampled_from([0.0, 0.5, 0.99]), min_size=3, max_size=3),
+    pull=st.none() | st.lists(st.sampled_from([0.0, 1e-3, 0.4]), min_size=3, max_size=3),
+    shifted=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_a_step_is_clip_grad_norm_then_sgd(
-    scale: list[float], clip: list[float], decay: list[float], lr: list[float], seed: int
+def test_steps_are_clip_grad_norm_then_sgd(
+    scale: list[float],
+    clip: list[float],
+    decay: list[float],
+    lr: list[float],
+    momentum: list[float] | None,
+    pull: list[float] | None,
+    shifted: bool,
+    seed: int,
 ) -> None:
     draw = torch.Generator().manual_seed(seed)
-    x = {n: torch.randn(3, *s, generator=draw, dtype=torch.float64) for n, s in (("w", (4, 5)), ("b", (4,)), ("s", ()))}
-    g = {
-        n: torch.randn(leaf.shape, generator=draw, dtype=torch.float64)
-        * torch.tensor(scale, dtype=torch.float64).view(-1, *[1] * (leaf.dim() - 1))
-        for n, leaf in x.items()
-    }
-    made = sgd(x, g, *(torch.tensor(v, dtype=torch.float64) for v in (lr, clip, decay)))
+    wide = partial(torch.tensor, dtype=torch.float64)
+    shapes = {"w": (4, 5), "b": (4,), "s": ()}
+    x, anchor, shift, *slopes = (
+        {n: torch.randn(3, *s, generator=draw, dtype=torch.float64) for n, s in shapes.items()} for _ in range(6)
+    )
+    slopes = [{n: leaf * wide(scale).view(-1, *[1] * (leaf.dim() - 1)) for n, leaf in g.items()} for g in slopes]
+    step = Step(*(wide(v) for v in (lr, clip, decay)), *(None if v is None else wide(v) for v in (momentum, pull)))
+    step = step._replace(anchor=anchor, shift=shift if shifted else None)
+    made, velocity = x, None
+    for g in slopes:
+        made, velocity = sgd(made, g, step, norm(g), velocity)
+        assert (velocity is None) is (momentum is None)
     for lane in range(3):
         weights = {n: leaf[lane].clone().requires_grad_() for n, leaf in x.items()}
-        for n, w in weights.items():
-            w.grad = g[n][lane].clone()
-        if clip[lane] > 0:
-            clip_grad_norm_(weights.values(), clip[lane])
-        torch.optim.SGD(weights.values(), lr=lr[lane], weight_decay=decay[lane]).step()
+        speed = momentum[lane] if momentum else 0.0
+        optimizer = torch.optim.SGD(weights.values(), lr=lr[lane], momentum=speed, weight_decay=decay[lane])
+        for g in slopes:
+            for n, w in weights.items():
+                w.grad = g[n][lane].clone()
+            if clip[lane] > 0:
+                clip_grad_norm_(weights.values(), clip[lane])
+            for n, w in weights.items():
+                w.grad += (pull[lane] if pull else 0.0) * (w.detach() - anchor[n][lane]) + shifted * shift[n][lane]
+            optimizer.step()
         for n, w in weights.items():
             torch.testing.assert_close(made[n][lane], w.detach(), rtol=1e-12, atol=1e-12)
 
 
 # Whole legs
-
-
-def plain_leg(
-    net: Net, data: Clients, x: Params, drawn: Batches, lane: int, lanes: Lanes
-) -> tuple[Params, list[float]]:
-    """The leg of one lane as anyone would write it, on the same minibatches; also each gradient's norm."""
-    module = net.build().to(net.dtype).train()
-    module.load_state_dict({name: leaf[lane] for name, leaf in x.items()})
-    lr, clip, weight_decay = (float(column[lane]) for column in (lanes.lr, lanes.clip, lanes.weight_decay))
-    optimizer = torch.optim.SGD(module.parameters(), lr=lr, weight_decay=weight_decay)
-    norms = []
-    for places, weight in zip(drawn.places[lane], drawn.weight[lane], strict=True):
-        at = places[weight > 0]
-        optimizer.zero_grad()
-        cross_entropy(module(data.x[at]), data.y[at]).backward()
-        norms.append(float(clip_grad_norm_(module.parameters(), clip if clip > 0 else float("inf"))))
-        optimizer.step()
-    return {name: p.detach() for name, p in module.named_parameters()}, norms
 
 
 LANES = [  # clip 0.4 lies between the gradients' norms, 100 above and 0.01 below all of them
@@ -100,9 +103,10 @@ def test_legs_are_those_of_plain_pytorch(dtype: str, model: str, steps: int, bat
     for round, client in ((0, [0, 5, 11, 19]), (3, [7, 7, 7, 7])):
         chosen = torch.tensor(client)
         drawn = batches(program.clients, program.lanes, round, chosen, program.setting)
-        trained = Simulation(program, round).train(x, chosen)
+        step = step_of(program.lanes, drawn)
+        trained = program.legs.train(x, step, drawn)
         for lane in range(len(LANES)):
-            plain, lengths = plain_leg(program.net, program.clients, x, drawn, lane, program.lanes)
+            plain, lengths = by_torch(program.net, program.clients, x, drawn, lane, step)
             norms.append(lengths)
             for name, leaf in plain.items():
                 torch.testing.assert_close(trained[name][lane], leaf, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
@@ -118,11 +122,35 @@ def test_the_clip_bites_on_some_steps_of_a_leg_and_not_on_others() -> None:
     program = Program([setting], CPU)
     client, x = torch.tensor([3]), program.net.init([1])
     drawn = batches(program.clients, program.lanes, 0, client, setting)
-    trained = Simulation(program, 0).train(x, client)
-    plain, norms = plain_leg(program.net, program.clients, x, drawn, 0, program.lanes)
+    step = step_of(program.lanes, drawn)
+    trained = program.legs.train(x, step, drawn)
+    plain, norms = by_torch(program.net, program.clients, x, drawn, 0, step)
     assert max(norms) > 0.5 > min(norms)
     for name, leaf in plain.items():
         torch.testing.assert_close(trained[name][0], leaf, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("few", [False, True], ids=["a lane each", "shared lanes"])
+@pytest.mark.parametrize("terms", TERMS, ids=lambda terms: "+".join(sorted(terms)))
+def test_terms_are_what_is_added_to_torchs_gradient(terms: set[str], few: bool) -> None:
+    """Four legs, the second at a client without samples; where lanes are shared, of two models and one anchor."""
+    data, lanes, client = table([8, 0, 30, 12]), lanes_of([1, 2, 3, 4]), torch.arange(4)
+    lanes = lanes._replace(clip=torch.tensor([0.0, 0.5, 0.05, 10.0], dtype=torch.float64))
+    net = Net(models.factory("mlp:dropout=0,hidden=5", (64,), 10), torch.float64, CPU, data.x[:1])
+    x = net.init([1, 2] if few else [1, 2, 3, 4])
+    drawn = batches(data, lanes, 0, client, Setting(local_steps=5, batch_size=6))
+    step = with_terms(step_of(lanes, drawn), x, terms, 1 if few else 0, 2 if few else 0)
+    drawn = cut_short(drawn, step)
+    given = {name: leaf.clone() for name, leaf in x.items()}
+    made = Plain(net, datasets.load("digits", 1), data).train(x, step, drawn)
+    for leg in range(4):
+        wanted, norms = by_torch(net, data, x, drawn, leg, step)
+        assert len(norms) == (0 if leg == 1 else leg + 1 if step.ragged else 5)
+        for name, leaf in wanted.items():
+            torch.testing.assert_close(made[name][leg], leaf, rtol=1e-12, atol=1e-12)
+    for name, leaf in x.items():
+        assert torch.equal(leaf, given[name])
+        assert torch.equal(made[name][1], leaf[0 if few else 1])
 
 
 # Minibatches
@@ -161,7 +189,6 @@ def test_a_pass_holds_every_sample_once_in_batches_of_b_and_a_rest(
     data = table(sizes)
     client = torch.arange(len(sizes))
     made = batches(data, lanes_of([9] * len(sizes)), round, client, Setting(local_steps=steps, batch_size=batch))
-    assert (made.lr > 0).tolist() == [size > 0 for size in sizes]
     for m, n in enumerate(sizes):
         own = set(data.samples[data.start[0, m] : data.start[0, m + 1]].tolist())
         cut = drawn_lists(made, m)
@@ -262,7 +289,8 @@ def test_a_client_without_samples_hands_the_model_on_unchanged(sampling: str) ->
     net = Net(models.factory("logistic", (64,), 10), torch.float64, CPU, torch.zeros(1, 64, dtype=torch.float64))
     x = net.init([1, 2, 3])
     legs = Plain(net, datasets.load("digits", 1), data)
-    made = legs.train(x, lanes, batches(data, lanes, 0, torch.tensor([1, 2, 3]), setting))
+    drawn = batches(data, lanes, 0, torch.tensor([1, 2, 3]), setting)
+    made = legs.train(x, step_of(lanes, drawn), drawn)
     for name, leaf in x.items():
         assert torch.equal(made[name][0], leaf[0])
         assert not torch.equal(made[name][1], leaf[1])

@@ -1,22 +1,27 @@
-"""Every way of training a leg gives the same numbers: C, closed forms and plain PyTorch, leg by leg and over rounds."""
+"""Every way of training a leg gives the same numbers: C, closed forms, sides and plain PyTorch; also over rounds."""
 
 import pytest
 import torch
 from torch import nn
 
 from baton import datasets
+from baton.clients import Batches
 from baton.errors import BadInput
 from baton.lanes import Params
-from baton.legs.native import Native
+from baton.legs.compiled import Native
 from baton.legs.plain import Plain
 from baton.legs.quadratic import Quadratics
+from baton.legs.split import SplitLegs
 from baton.nn import graph
+from baton.nn.cut import sides
 from baton.nn.native import build
+from baton.seam import Split
 from baton.setting import Setting
 from baton.simulate.arithmetic import precision_of
 from baton.simulate.engine import Program, advance, start
 from baton.simulate.rounds import Simulation, ahead
 from contracts.examples import CPU
+from steps import TERMS, cut_short, step_of, with_terms
 
 SMALL = "user_modules:photos:channels=1,side=28"
 MODELS = {
@@ -54,7 +59,8 @@ def test_a_leg_in_c_is_the_plain_leg(model: str, threads: int) -> None:
     x = program.net.init(program.seeds)
     drawn = program.draw(0, program.order(0))
     for leg in (0, 1):
-        made, wanted = (way.train(x, program.lanes, drawn[leg]) for way in (program.legs, plain(program)))
+        step = step_of(program.lanes, drawn[leg])
+        made, wanted = (way.train(x, step, drawn[leg]) for way in (program.legs, plain(program)))
         # VGG-9: among a million activations one may fall on the other side of a ReLU or a maximum, here or in torch
         assert far(made, wanted, x) < (3e-2 if model == "vgg9" else 1e-4)
         x = wanted
@@ -95,7 +101,8 @@ def test_a_client_without_samples_hands_the_model_on() -> None:
     empty = (program.clients.start[0].diff() == 0).nonzero().flatten()
     assert len(empty)
     x = program.net.init(program.seeds)
-    made = Simulation(program, 0).train(x, empty[:1])
+    drawn = program.draw(0, empty[:1].view(1, 1))[0]
+    made = program.legs.train(x, step_of(program.lanes, drawn), drawn)
     assert all(torch.equal(made[name], x[name]) for name in x)
 
 
@@ -109,7 +116,57 @@ def test_quadratics_in_closed_form_are_the_plain_leg(family: str, clip: float) -
     assert isinstance(program.legs, Quadratics)
     x = program.net.init(program.seeds)
     drawn = program.draw(0, program.order(0))[0]
-    made, wanted = (way.train(x, program.lanes, drawn) for way in (program.legs, plain(program)))
+    for terms in ({}, *TERMS):
+        step = with_terms(step_of(program.lanes, drawn), x, terms, anchors=1)
+        made, wanted = (way.train(x, step, cut_short(drawn, step)) for way in (program.legs, plain(program)))
+        assert far(made, wanted, x) < 1e-12, terms
+
+
+@pytest.mark.parametrize("family", ["quadratic_random:dim=3", "quadratic"])
+def test_on_quadratics_what_takes_no_step_stays_to_the_bit(family: str) -> None:
+    """Though momentum would carry it on."""
+    program = Program([Setting(dataset=family, local_steps=6, lr=0.05, seed=seed) for seed in (1, 2)], CPU)
+    x = program.net.init(program.seeds)
+    drawn = program.draw(0, program.order(0))[0]
+    step = with_terms(step_of(program.lanes, drawn), x, TERMS[-1])
+    step = step._replace(lr=step.lr * torch.tensor([0.0, 1.0]), momentum=torch.full_like(step.lr, 0.9))
+    early, late = (_ended_after(drawn, steps) for steps in (3, 6))
+    made = program.legs.train(x, step, early)["x"]
+    assert torch.equal(made[0], x["x"][0])
+    shorter = Batches(*(field[:, :3] for field in drawn))
+    assert torch.equal(made[1], program.legs.train(x, step, shorter)["x"][1])
+    assert not torch.equal(made[1], program.legs.train(x, step, late)["x"][1])
+
+
+def _ended_after(drawn: Batches, steps: int) -> Batches:
+    weight = drawn.weight.clone()
+    weight[:, steps:] = 0.0
+    return drawn._replace(weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("form", "clips"),
+    [
+        (Split("1"), [0.0, 0.5, 0.05]),
+        (Split("1", head="4"), [0.0, 0.5, 0.05]),
+        (Split("2", clip="per_side"), [0.0, 0.0, 0.0]),
+    ],
+    ids=["one cut", "two cuts", "two norms"],
+)
+@pytest.mark.parametrize("terms", TERMS, ids=lambda terms: "+".join(sorted(terms)))
+def test_split_legs_are_whole_legs(terms: set[str], form: Split, clips: list[float]) -> None:
+    """Three legs of one model, with an anchor for all of them."""
+    common = {"model": "mlp:hidden=5", "clients": 6, "local_steps": 4, "batch_size": 7, "dtype": "float64"}
+    program = Program([Setting(**common, seed=i, clip=clip, weight_decay=0.1 * i) for i, clip in enumerate(clips)], CPU)
+    x = program.net.init([1])
+    drawn = program.draw(0, program.order(0))[0]
+    step = with_terms(step_of(program.lanes, drawn), x, terms, anchors=1)
+    drawn = cut_short(drawn, step)
+    whole = plain(program)
+    data = datasets.load(program.setting.dataset, program.setting.clients)
+    split = SplitLegs(program.net, data, program.clients, form, sides(program.net, form.cut, form.head), whole)
+    made, wanted = (way.train(x, step, drawn) for way in (split, whole))
+    assert list(made) == list(wanted)
     assert far(made, wanted, x) < 1e-12
 
 
@@ -127,7 +184,8 @@ def test_lanes_that_are_looped_over_are_the_same_on_any_number_of_threads(model:
         program = Program(settings, CPU, threads=threads)
         assert type(program.legs) is Plain
         x = program.net.init(program.seeds)
-        trained = Simulation(program, 0).train(x, torch.tensor([0, 3, 5]))
+        drawn = program.draw(0, torch.tensor([[0], [3], [5]]))[0]
+        trained = program.legs.train(x, step_of(program.lanes, drawn), drawn)
         made.append((trained, program.legs.outputs(trained, program.clients.x, torch.arange(9))))
     assert all(torch.equal(made[0][0][name], made[1][0][name]) for name in x)
     assert torch.equal(made[0][1], made[1][1])

@@ -10,10 +10,12 @@ from scipy import stats
 from baton import datasets
 from baton.datasets.quadratic import dimension, split
 from baton.errors import BadInput
+from baton.lanes import Params
+from baton.legs.base import Step
 from baton.setting import Setting
 from baton.simulate.engine import Program
-from baton.simulate.rounds import Simulation
 from contracts.examples import CPU, series, stages
+from steps import step_of
 
 GROUPS = [f"quadratic:zeta={zeta},delta={delta}" for delta in ("0", "1/3", "1") for zeta in (1, 10, 100)]
 LRS = (0.001, 0.01, 0.1, 0.3, 0.6, 1.0)
@@ -52,6 +54,12 @@ def test_the_nine_groups_are_the_papers() -> None:
     assert data.optimum.hessian.tolist() == [[1.0]]
 
 
+def legs(program: Program, x: Params, order: torch.Tensor, round: int = 0) -> torch.Tensor:
+    """A leg from x at each client of order [L, S]: [L, S, d]."""
+    drawn = program.draw(round, order)
+    return torch.stack([program.legs.train(x, step_of(program.lanes, leg), leg)["x"] for leg in drawn], 1)
+
+
 @settings(max_examples=40)
 @given(
     zeta=st.floats(0, 1000),
@@ -64,11 +72,51 @@ def test_the_nine_groups_are_the_papers() -> None:
 def test_a_leg_is_an_affine_map(zeta: float, delta: float, lr: float, steps: int, client: int, x: float) -> None:
     setting = Setting(dataset=f"quadratic:zeta={zeta!r},delta={delta!r}", lr=lr, local_steps=steps)
     program = Program([setting], CPU)
-    got = Simulation(program, 0).train({"x": torch.tensor([[x]], dtype=torch.float64)}, torch.tensor([client]))["x"]
+    got = legs(program, {"x": torch.tensor([[x]], dtype=torch.float64)}, torch.tensor([[client]]))
     sign = 1 - 2 * client
     q, t = affine(1 + sign * delta, sign * zeta, lr, steps)
     scale = max(1.0, abs(x), zeta * lr * steps)
     assert abs(float(got) - float(q * WIDE(x) + t)) <= 1e-13 * scale
+
+
+@settings(max_examples=40)
+@given(
+    steps=st.integers(1, 20),
+    lr=st.floats(1e-4, 0.3),
+    decay=st.floats(0, 0.5),
+    momentum=st.none() | st.floats(0, 0.95),
+    pull=st.none() | st.floats(0, 2),
+    anchor=st.none() | st.floats(-100, 100),
+    shift=st.none() | st.floats(-100, 100),
+    x=st.floats(-100, 100),
+)
+def test_with_any_terms_a_leg_is_its_recursion(
+    steps: int,
+    lr: float,
+    decay: float,
+    momentum: float | None,
+    pull: float | None,
+    anchor: float | None,
+    shift: float | None,
+    x: float,
+) -> None:
+    program = Program([Setting(dataset="quadratic:zeta=10,delta=1/3", local_steps=steps)], CPU)
+
+    def one(value: float | None) -> torch.Tensor | None:
+        return None if value is None else torch.tensor([value], dtype=torch.float64)
+
+    def model(value: float | None) -> Params | None:
+        return None if value is None else {"x": torch.tensor([[value]], dtype=torch.float64)}
+
+    step = Step(one(lr), one(0.0), one(decay), one(momentum), one(pull), model(anchor), model(shift))
+    got = program.legs.train(model(x), step, program.draw(0, torch.tensor([[0]]))[0])["x"]
+    at, v, home, most = WIDE(x), WIDE(0), WIDE(x if anchor is None else anchor), 100.0
+    for _ in range(steps):
+        d = (1 + WIDE(1) / 3) * at + 10 + decay * at + (pull or 0) * (at - home) + (shift or 0)
+        v = (momentum or 0) * v + d
+        at = at - lr * v
+        most = max(most, abs(at))
+    assert abs(float(got) - float(at)) <= 1e-12 * most
 
 
 @pytest.mark.parametrize("steps", [2, 10])
@@ -93,16 +141,16 @@ def test_sequential_is_its_closed_form_over_500_rounds_given_the_order(steps: in
     orders = np.stack([program.order(round).numpy() for round in range(500)])  # [R, L, 2]
     assert 0.4 < orders[:, :, 0].mean() < 0.6
     for lane, setting in enumerate(runs):
-        legs = maps(setting)
+        clients = maps(setting)
         exact = [WIDE(10)]
         for order in orders[:, lane]:
             x = exact[-1]
             for client in order:
-                q, t = legs[client]
+                q, t = clients[client]
                 x = q * x + t
             exact.append(x)
         got = np.array([float(at.state["x"][lane, 0]) for at in seen])
-        scale = max(np.abs(exact).max(), max(abs(t) for _, t in legs))
+        scale = max(np.abs(exact).max(), max(abs(t) for _, t in clients))
         assert np.abs(got - np.array(exact)).max() <= 1e-12 * scale, setting
 
 
@@ -230,9 +278,7 @@ def test_gradient_noise_has_variance_sigma_squared_in_every_direction() -> None:
     x = {"x": torch.full((500, dim), 10.0, dtype=torch.float64)}
     step = 10.0 - lr * (hessian.sum(2) * 10.0 + c)  # [M, d] without noise
     everyone = torch.arange(4).expand(500, 4)
-    noise = torch.stack(
-        [(step - Simulation(program, round).train_all(x, everyone)["x"]) / lr for round in range(4)]
-    )  # [R, L, M, d]
+    noise = torch.stack([(step - legs(program, x, everyone, round)) / lr for round in range(4)])  # [R, L, M, d]
     flat = noise.reshape(-1, dim).numpy()
     n = len(flat)
     assert np.abs(flat.mean(0)).max() < 4 * sigma / (dim * n) ** 0.5
@@ -250,11 +296,11 @@ def test_each_step_of_a_leg_has_its_own_noise() -> None:
     lr, sigma = 0.1, 1.0
     common = {"dataset": f"quadratic_random:dim=1,L=1,mu=1,delta=0,sigma={sigma}", "clients": 2, "lr": lr}
     x = {"x": torch.full((2000, 1), 10.0, dtype=torch.float64)}
-    client = torch.zeros(2000, dtype=torch.int64)
+    client = torch.zeros((2000, 1), dtype=torch.int64)
     one, two = (
-        Simulation(Program([Setting(**common, local_steps=k, seed=s) for s in range(2000)], CPU), 0) for k in (1, 2)
+        legs(Program([Setting(**common, local_steps=k, seed=s) for s in range(2000)], CPU), x, client)[:, 0]
+        for k in (1, 2)
     )
-    one, two = one.train(x, client)["x"], two.train(x, client)["x"]
     data = datasets.load(Setting(**common).dataset, 2)
     c = float(data.x[0, 1])
     first = (10.0 - lr * (10.0 + c) - one) / lr

@@ -4,11 +4,10 @@ from importlib.util import find_spec
 
 import torch
 
-from baton.algorithms import Split
 from baton.clients import Clients
 from baton.datasets import Dataset
 from baton.datasets.base import cross_entropy
-from baton.legs import cuda, native
+from baton.legs import compiled, gpu
 from baton.legs.base import Legs
 from baton.legs.plain import Plain
 from baton.legs.quadratic import Quadratics
@@ -16,6 +15,7 @@ from baton.legs.split import SplitLegs
 from baton.models.quadratic import Quadratic
 from baton.nn import Net
 from baton.nn.cut import Sides
+from baton.seam import Split
 
 __all__ = ["Legs", "Plain", "Quadratics", "SplitLegs", "choose"]
 
@@ -54,8 +54,8 @@ def _kernels(net: Net, data: Dataset, clients: Clients, precision: str, threads:
     if layers is None or not _usual(net, data):
         return None
     if net.device.type == "cpu":
-        return native.build(net, layers, data, clients, threads)
-    return cuda.build(net, layers, data, clients, precision) if find_spec("triton") else None
+        return compiled.build(net, layers, data, clients, threads)
+    return gpu.build(net, layers, data, clients, precision) if find_spec("triton") else None
 
 
 def _split_kernels(net: Net, data: Dataset, clients: Clients, threads: int, form: Split, sides: Sides) -> Legs | None:
@@ -66,7 +66,7 @@ def _split_kernels(net: Net, data: Dataset, clients: Clients, threads: int, form
     if known is None:
         return None
     layers, cut = known
-    return native.build(net, layers, data, clients, threads, cut, form.clip == "per_side")
+    return compiled.build(net, layers, data, clients, threads, cut, form.clip == "per_side")
 
 
 def _usual(net: Net, data: Dataset) -> bool:

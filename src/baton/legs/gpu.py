@@ -9,7 +9,9 @@ from baton import rng
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset, prepared
 from baton.datasets.images import Normaliser, crop_and_flip
-from baton.lanes import Lanes, Params
+from baton.lanes import Params
+from baton.legs.base import Step
+from baton.legs.plain import rates
 from baton.nn import Net, cuda, graph
 
 BLOCK_BYTES = 4 << 30  # what one block of samples may take over all lanes while it is evaluated
@@ -32,20 +34,31 @@ class Cuda:
         widest = max(prod(layer.shape) for layer in layers)
         self.bytes_each = 4 * (prod(clients.x.shape[1:]) + 2 * widest)  # of a sample, a layer's input and output
 
-    def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
+    def train(self, x: Params, step: Step, batches: Batches) -> Params:
         """K steps."""
-        k = self.kernels
-        lr = batches.lr
+        k, legs = self.kernels, len(step.lr)
         flat = k.flat(x)
-        if len(flat) < len(lr):
-            flat = flat.repeat_interleave(len(lr) // len(flat), 0)
+        rule = self._rule(step, flat)
+        if len(flat) < legs:
+            flat = flat.repeat_interleave(legs // len(flat), 0)
         operands, into = k.operands(flat), None  # the first step leaves x as it is, the others write over their own
         by_step = (field.transpose(0, 1).contiguous() for field in (batches.places, batches.key, batches.weight))
-        for at, key, weight in zip(*by_step, strict=True):
+        for lr, at, key, weight in zip(rates(step, batches.weight), *by_step, strict=True):
             samples = self._samples(self.clients.x, at, key if self.data.augment else None)
-            given = (samples, self.clients.y[at], weight, key, lr, lanes.clip, lanes.weight_decay)
+            given = (samples, self.clients.y[at], weight, key, rule._replace(lr=lr))
             flat, operands = into = k.step(flat, operands, *given, into=into)
         return k.leaves(flat)
+
+    def _rule(self, step: Step, start: Tensor) -> cuda.Rule:
+        """The step with its arenas, made once a leg; start: the arena of x, which no step writes over."""
+        pull = shift = momentum = None
+        if step.pull is not None:
+            pull = (step.pull, start if step.anchor is None else self.kernels.flat(step.anchor))
+        if step.shift is not None:
+            shift = self.kernels.flat(step.shift)
+        if step.momentum is not None:
+            momentum = (step.momentum, torch.zeros((len(step.lr), start.shape[1]), device=start.device))
+        return cuda.Rule(step.lr, step.clip, step.weight_decay, pull, shift, momentum)
 
     def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:
         """In blocks that fit."""

@@ -8,8 +8,8 @@ from torch import Tensor
 from baton import rng
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset, prepared
-from baton.lanes import Lanes, Params, norm, per_lane
-from baton.legs.base import repeated
+from baton.lanes import Params, norm, per_lane
+from baton.legs.base import Step, repeated
 from baton.nn import Net, gradients, looped, mapped
 
 Gradient = Callable[[Params, Tensor, Tensor, Tensor, Tensor], Params]
@@ -29,13 +29,14 @@ class Plain:
         sample = prepared(data, clients.x[:1], net.dtype)[0]
         self.bytes_each = (2 * sample.numel() + 2 * net.activations(sample)) * sample.element_size()
 
-    def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
+    def train(self, x: Params, step: Step, batches: Batches) -> Params:
         """K steps."""
-        x = repeated(x, len(batches.lr))
-        for k in range(batches.places.shape[1]):
+        x = repeated(x, len(step.lr))
+        step, velocity = begun(step, x), None
+        for k, lr in enumerate(rates(step, batches.weight)):
             at = batches.places[:, k]
             g = self.gradient(x, batches.key[:, k], self.clients.x[at], self.clients.y[at], batches.weight[:, k])
-            x = sgd(x, g, batches.lr, lanes.clip if self.clipped else None, lanes.weight_decay)
+            x, velocity = sgd(x, g, step._replace(lr=lr), norm(g) if self.clipped else None, velocity)
         return x
 
     def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:
@@ -61,16 +62,39 @@ def gradient(net: Net, data: Dataset, threads: int = 1) -> Gradient:
     return gradients(loss, net, threads)
 
 
-def sgd(
-    x: Params, g: Params, lr: Tensor, clip: Tensor | None, weight_decay: Tensor, size: Tensor | None = None
-) -> Params:
-    """One step as torch does it: clip_grad_norm_, then SGD's weight decay, then the step. clip None: in no lane.
+def begun(step: Step, x: Params) -> Step:
+    """The step of legs that start at x [N, ...]: anchor and shift, where they are used, a lane for each."""
+    anchor = None if step.pull is None else repeated(x if step.anchor is None else step.anchor, len(step.lr))
+    return step._replace(anchor=anchor, shift=None if step.shift is None else repeated(step.shift, len(step.lr)))
 
-    size [L]: the norm to clip by, where g is only a part of the gradient.
+
+def rates(step: Step, weight: Tensor) -> Tensor:
+    """The learning rate of each of the K steps [K, N]: 0 where a batch of weight [N, K, b] is empty, and not taken."""
+    if not step.ragged:
+        return step.lr.expand(weight.shape[1], -1)
+    return torch.where(weight.sum(2) > 0, step.lr.unsqueeze(1), 0.0).T.contiguous()
+
+
+def sgd(
+    x: Params, g: Params, step: Step, size: Tensor | None = None, velocity: Params | None = None
+) -> tuple[Params, Params | None]:
+    """(x, velocity) after one step as torch does it: clip_grad_norm_, then SGD with what step adds to the gradient.
+
+    size [N]: the norm to clip by; None: nothing is clipped. velocity None: 0, or there is no momentum.
     """
-    if clip is not None:
-        scale = torch.where(clip > 0, (clip / ((norm(g) if size is None else size) + 1e-6)).clamp(max=1.0), 1.0)
-        g = {name: leaf * per_lane(scale, leaf) for name, leaf in g.items()}
-    return {
-        name: leaf - per_lane(lr, leaf) * (g[name] + per_lane(weight_decay, leaf) * leaf) for name, leaf in x.items()
-    }
+    scale = None
+    if size is not None:
+        scale = torch.where(step.clip > 0, (step.clip / (size + 1e-6)).clamp(max=1.0), 1.0)
+    new, kept = Params(), Params()
+    for name, leaf in x.items():
+        d = g[name] if scale is None else g[name] * per_lane(scale, leaf)
+        d = d + per_lane(step.weight_decay, leaf) * leaf
+        if step.pull is not None and step.anchor is not None:
+            d = d + per_lane(step.pull, leaf) * (leaf - step.anchor[name])
+        if step.shift is not None:
+            d = d + step.shift[name]
+        if step.momentum is not None:
+            d = d if velocity is None else per_lane(step.momentum, leaf) * velocity[name] + d
+            kept[name] = d
+        new[name] = leaf - per_lane(step.lr, leaf) * d
+    return new, kept or None

@@ -8,9 +8,9 @@ from baton import rng
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset
 from baton.datasets.quadratic import split
-from baton.lanes import Lanes, Params
-from baton.legs.base import repeated
-from baton.legs.plain import Plain, sgd
+from baton.lanes import Params, norm
+from baton.legs.base import Step, repeated
+from baton.legs.plain import Plain, begun, rates, sgd
 from baton.nn import Net
 
 
@@ -21,7 +21,7 @@ class Quadratics(Plain):
         super().__init__(net, data, clients, clipped, threads)
         self.augment = data.augment and vmap(vmap(data.augment))
 
-    def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
+    def train(self, x: Params, step: Step, batches: Batches) -> Params:
         """K steps."""
         rows = self.clients.x[batches.places]  # [L, K, b, d^2 + d + 1]
         if self.augment:
@@ -29,12 +29,13 @@ class Quadratics(Plain):
         hessian, slope, _ = split(_mean(rows, batches.weight))  # [L, K, d, d], [L, K, d]
         if hessian.shape[-1] > 1:
             hessian = (hessian + hessian.mT) / 2
-        x = repeated(x, len(batches.lr))
+        x = repeated(x, len(step.lr))
+        step, velocity, lr = begun(step, x), None, rates(step, batches.weight)
         if not self.clipped:
-            return {"x": _affine(x["x"], hessian, slope, batches.lr, lanes.weight_decay)}
-        for a, c in zip(hessian.unbind(1), slope.unbind(1), strict=True):
+            return {"x": _affine(x["x"], hessian, slope, lr if step.ragged else lr[:1], step)}
+        for a, c, rate in zip(hessian.unbind(1), slope.unbind(1), lr, strict=True):
             g = {"x": torch.baddbmm(c.unsqueeze(-1), a, x["x"].unsqueeze(-1)).squeeze(-1)}
-            x = sgd(x, g, batches.lr, lanes.clip, lanes.weight_decay)
+            x, velocity = sgd(x, g, step._replace(lr=rate), norm(g), velocity)
         return x
 
 
@@ -46,15 +47,34 @@ def _mean(rows: Tensor, weight: Tensor) -> Tensor:
     return (rows * share.unsqueeze(-1)).sum(2)
 
 
-def _affine(x: Tensor, hessian: Tensor, slope: Tensor, lr: Tensor, weight_decay: Tensor) -> Tensor:
-    """Steps without clipping are x -> M x + b, and one operation each: M = (1 - lr decay) I - lr A, b = -lr c."""
-    rate = lr.view(-1, 1, 1)
-    keep = (1 - lr * weight_decay).view(-1, 1, 1, 1) * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-    matrix, shift = keep - rate.unsqueeze(-1) * hessian, -rate * slope  # [L, K, d, d], [L, K, d]
-    if x.shape[1] == 1:
-        for m, b in zip(matrix.squeeze(-1).unbind(1), shift.unbind(1), strict=True):
-            x = torch.addcmul(b, m, x)
+def _affine(x: Tensor, hessian: Tensor, slope: Tensor, lr: Tensor, step: Step) -> Tensor:
+    """Steps without clipping are x -> M x + b, and one operation each; lr [K or 1, N].
+
+    M = (1 - lr (decay + pull)) I - lr A, b = -lr (c + shift - pull anchor). Momentum adds m (x - the x before).
+    """
+    decay = step.weight_decay
+    if step.pull is not None and step.anchor is not None:
+        decay = decay + step.pull
+        slope = slope - (step.pull.unsqueeze(1) * step.anchor["x"]).unsqueeze(1)
+    if step.shift is not None:
+        slope = slope + step.shift["x"].unsqueeze(1)
+    rate = lr.T.unsqueeze(-1)  # [N, K or 1, 1]
+    one = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+    keep = (1 - rate * decay.view(-1, 1, 1)).unsqueeze(-1) * one
+    matrix, shift = keep - rate.unsqueeze(-1) * hessian, -rate * slope  # [N, K, d, d], [N, K, d]
+    if step.momentum is None:
+        for m, b in zip(matrix.unbind(1), shift.unbind(1), strict=True):
+            x = _apply(m, b, x)
         return x
-    for m, b in zip(matrix.unbind(1), shift.unbind(1), strict=True):
-        x = torch.baddbmm(b.unsqueeze(-1), m, x.unsqueeze(-1)).squeeze(-1)
+    again = torch.where(rate > 0, step.momentum.view(-1, 1, 1), 0.0)  # what takes no step stays where it is
+    matrix, again, before = matrix + again.unsqueeze(-1) * one, again.expand(-1, slope.shape[1], -1), x
+    for m, b, share in zip(matrix.unbind(1), shift.unbind(1), again.unbind(1), strict=True):
+        x, before = _apply(m, torch.addcmul(b, share, before, value=-1), x), x
     return x
+
+
+def _apply(m: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """m x + b in each lane."""
+    if x.shape[1] == 1:
+        return torch.addcmul(b, m.squeeze(-1), x)
+    return torch.baddbmm(b.unsqueeze(-1), m, x.unsqueeze(-1)).squeeze(-1)

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from baton import rng
-from baton.algorithms import Split
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset, prepared
-from baton.lanes import Lanes, Params, norm
-from baton.legs.base import Legs, repeated
-from baton.legs.plain import sgd
+from baton.lanes import Params, norm
+from baton.legs.base import Legs, Step, repeated
+from baton.legs.plain import begun, rates, sgd
 from baton.nn import Net, forwards, gradients
 from baton.nn.cut import Side, Sides
+from baton.seam import Split
 
 INPUT = "<input>"  # what came over the wire, among a side's parameters: what the loss's slope is wanted at too
 
@@ -148,17 +148,17 @@ class SplitLegs:
         self.client = Client(net, data, sides, form.noise, threads)
         self.server = Middle(net, sides.back, threads) if sides.head else Last(net, data, sides.back, threads)
 
-    def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
-        """tau_m <= K steps: one whose batch is empty is not taken."""
-        client, server = self.sides.split(repeated(x, len(batches.lr)))
-        clip = lanes.clip if self.clipped else None
-        for k in range(batches.places.shape[1]):
+    def train(self, x: Params, step: Step, batches: Batches) -> Params:
+        """tau_m <= K steps, each side's with its own part of anchor, shift and velocity."""
+        x = repeated(x, len(step.lr))
+        client, server = self.sides.split(x)
+        step, v, its_v = begun(step, x), None, None
+        for k, lr in enumerate(rates(step, batches.weight)):
             at, key, weight = batches.places[:, k], batches.key[:, k], batches.weight[:, k]
             own, its = self._slopes(client, server, key, self.clients.x[at], self.clients.y[at], weight)
-            size = self._size(own, its) if self.clipped and self.joint else None
-            lr = torch.where(weight.sum(1) > 0, batches.lr, 0.0)
-            client = sgd(client, own, lr, clip, lanes.weight_decay, size)
-            server = sgd(server, its, lr, clip, lanes.weight_decay, size)
+            size, its_size = self._sizes(own, its) if self.clipped else (None, None)
+            client, v = sgd(client, own, step._replace(lr=lr), size, v)
+            server, its_v = sgd(server, its, step._replace(lr=lr), its_size, its_v)
         return {name: client[name] if name in client else server[name] for name in x}
 
     def _slopes(
@@ -177,6 +177,9 @@ class SplitLegs:
         slope = self.wire.down("slope", its.input)
         return self.client.backward(front, key, x, slope) | last, its.params
 
-    def _size(self, own: Params, its: Params) -> Tensor:
-        """The norm over both sides [L]: each tells the other its own."""
-        return torch.hypot(self.wire.up("norm", norm(own)), self.wire.down("norm", norm(its)))
+    def _sizes(self, own: Params, its: Params) -> tuple[Tensor, Tensor]:
+        """The norm that each side clips by [N]: its own, or one over both, for which each tells the other its own."""
+        if not self.joint:
+            return norm(own), norm(its)
+        both = torch.hypot(self.wire.up("norm", norm(own)), self.wire.down("norm", norm(its)))
+        return both, both

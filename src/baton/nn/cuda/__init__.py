@@ -5,12 +5,13 @@ Triton is imported when something is compiled, not before.
 
 from typing import TYPE_CHECKING
 
+from baton.nn.cuda.rule import Rule
 from baton.nn.graph import Layer
 
 if TYPE_CHECKING:
     from baton.nn.cuda.kernels import Kernels
 
-__all__ = ["Kernels", "compile"]
+__all__ = ["Kernels", "Rule", "compile"]
 
 
 def compile(
@@ -20,9 +21,9 @@ def compile(
 
     sizes: of one lane's parameters; sample: the shape of one input, [C, H, W] or [n]; precision: bf16, tf32 or fp32.
     """
-    from baton.nn.cuda.plan import plan
+    from baton.nn.cuda.recipe import recipe
 
-    made = plan(layers, sizes, sample)
+    made = recipe(layers, sizes, sample)
     if made is None:
         return None
     from baton.nn.cuda.kernels import Kernels

@@ -11,7 +11,8 @@ from torch import Tensor
 from baton import rng
 from baton.lanes import Params
 from baton.nn.cuda import launch, small
-from baton.nn.cuda.plan import Op, Plan
+from baton.nn.cuda.recipe import Op, Recipe
+from baton.nn.cuda.rule import Rule
 from baton.nn.cuda.tiles import Tile
 from baton.nn.graph import SAMPLES
 
@@ -31,15 +32,15 @@ def _plain(x: Tensor, dtype: torch.dtype) -> Tensor:
 class Kernels:
     """One arena [L, P] holds the parameters of all lanes; a second one, in bf16, what the products read.
 
-    Arguments may be strided, and of any type that holds their numbers, but for `into`, which is written to.
+    Arguments may be strided, and of any type that holds their numbers, but for what is written: `into`, velocities.
     """
 
-    def __init__(self, plan: Plan, precision: str) -> None:
+    def __init__(self, recipe: Recipe, precision: str) -> None:
         """precision: bf16, tf32 or fp32, of the products' operands; sums are fp32."""
-        self.plan, self.precision, self.size = plan, precision, plan.size
+        self.recipe, self.precision, self.size = recipe, precision, recipe.size
         self.dtype = torch.bfloat16 if precision == "bf16" else torch.float32  # of what is stored between products
-        self._uses = Counter(i for op in plan.ops for i in (op.source, op.residual) if i is not None and i != SAMPLES)
-        self._most = (2**31 - 1024) // max(prod(shape) for op in plan.ops for shape in (op.inside, op.outside))
+        self._uses = Counter(i for op in recipe.ops for i in (op.source, op.residual) if i is not None and i != SAMPLES)
+        self._most = (2**31 - 1024) // max(prod(shape) for op in recipe.ops for shape in (op.inside, op.outside))
         self._constants: dict[object, Tensor] = {}
         self._side: torch.cuda.Stream | None = None
 
@@ -47,10 +48,10 @@ class Kernels:
 
     def leaves(self, flat: Tensor) -> Params:
         """The arena's leaves as views [L, ...] with torch's shapes."""
-        return {name: self._view(flat, name) for name in self.plan.leaves}
+        return {name: self._view(flat, name) for name in self.recipe.leaves}
 
     def _view(self, flat: Tensor, name: str) -> Tensor:
-        leaf = self.plan.leaves[name]
+        leaf = self.recipe.leaves[name]
         part = flat[:, leaf.at : leaf.at + leaf.numel]
         if len(leaf.shape) != 4:
             return part.view(len(flat), *leaf.shape)
@@ -70,9 +71,9 @@ class Kernels:
         return flat
 
     def _base(self, params: Params, lanes: int) -> Tensor | None:
-        name = next(iter(self.plan.leaves))
+        name = next(iter(self.recipe.leaves))
         first = params[name]
-        start = first.storage_offset() - self.plan.leaves[name].at
+        start = first.storage_offset() - self.recipe.leaves[name].at
         room = first.untyped_storage().nbytes() // first.element_size()
         if first.dtype != torch.float32 or start < 0 or start + lanes * self.size > room:
             return None
@@ -91,7 +92,7 @@ class Kernels:
 
     def channels_last(self, x: Tensor) -> Tensor:
         """Prepared samples [L, b, C, H, W] (or [L, b, n]) as the first layer reads them."""
-        if x.dim() == 5 and not self.plan.flat:
+        if x.dim() == 5 and not self.recipe.flat:
             x = x.permute(0, 1, 3, 4, 2)
         return x.to(self.dtype).contiguous()
 
@@ -99,11 +100,11 @@ class Kernels:
         self, pool: Tensor, places: Tensor, key: Tensor | None, scale: tuple[float, ...], shift: tuple[float, ...]
     ) -> Tensor:
         """places [L, b] of the stored bytes [N, C, H, W], normalised; key [L]: cropped and flipped by its draws."""
-        c, h, w = self.plan.sample
+        c, h, w = self.recipe.sample
         lanes, batch = places.shape
         pool, places = pool.contiguous(), _plain(places, torch.int64)
         key = None if key is None else _plain(key, torch.int64)
-        shape = (c, h, w) if self.plan.flat else (h, w, c)
+        shape = (c, h, w) if self.recipe.flat else (h, w, c)
         out = torch.empty((lanes, batch, *shape), dtype=self.dtype, device=pool.device)
         block = min(1024, _up(h * w))
         small.samples[(lanes * batch, -(-h * w // block))](
@@ -112,7 +113,7 @@ class Kernels:
             AUGMENT=key is not None,
             PURPOSE=rng.AUGMENT,
             PAD=4,
-            FLAT=self.plan.flat,
+            FLAT=self.recipe.flat,
             BC=_up(c),
             BLOCK=block,
         )
@@ -133,7 +134,7 @@ class Kernels:
         """What each operation puts out, and where its pooling found it; key None: no dropout."""
         values: list[Tensor] = []
         places: list[Tensor | None] = []
-        for i, op in enumerate(self.plan.ops):
+        for i, op in enumerate(self.recipe.ops):
             source = x if op.source == SAMPLES else values[op.source]
             which = None
             if op.kind == "dropout":
@@ -142,9 +143,9 @@ class Kernels:
                 out = launch.average(op, source, len(flat))
             else:
                 residual = None if op.residual is None else x if op.residual == SAMPLES else values[op.residual]
-                dtype = torch.float32 if i == len(self.plan.ops) - 1 else self.dtype
+                dtype = torch.float32 if i == len(self.recipe.ops) - 1 else self.dtype
                 out, which = launch.forward(
-                    op, self.plan.leaves, source, operands, flat, residual, dtype, keep, self.precision
+                    op, self.recipe.leaves, source, operands, flat, residual, dtype, keep, self.precision
                 )
             values.append(out)
             places.append(which)
@@ -174,8 +175,8 @@ class Kernels:
         values, places = self._forward(flat, operands, x, key, True)
         backward = _Backward(self, flat, operands, x, key, values, places)
         with backward.beside():
-            if self.plan.whole < self.size:
-                backward.g[:, self.plan.whole :].zero_()
+            if self.recipe.whole < self.size:
+                backward.g[:, self.recipe.whole :].zero_()
         backward.arrived[len(values) - 1] = self._loss(values[-1], y, weight)
         for i in reversed(range(len(values))):
             backward.through(i)
@@ -197,15 +198,18 @@ class Kernels:
         self,
         flat: Tensor,
         g: Tensor,
-        lr: Tensor,
-        clip: Tensor,
-        weight_decay: Tensor,
+        rule: Rule,
         into: tuple[Tensor, Tensor] | None = None,
         squares: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """(flat, operands) after one clipped step; squares: sums of squares of g's parts, where they are known."""
         lanes, size = flat.shape
-        flat, g, lr, clip, weight_decay = (_plain(x, torch.float32) for x in (flat, g, lr, clip, weight_decay))
+        flat, g, lr, clip, decay = (_plain(x, torch.float32) for x in (flat, g, *rule[:3]))
+        pull, anchor = (_plain(x, torch.float32) for x in rule.pull or (lr, flat))  # a tensor that is not read is any
+        shift = flat if rule.shift is None else _plain(rule.shift, torch.float32)
+        momentum, velocity = rule.momentum or (lr, flat)
+        if (velocity.shape, velocity.dtype, velocity.is_contiguous()) != (flat.shape, torch.float32, True):
+            raise ValueError("momentum: velocities are written over, so they must be an arena")
         if squares is None:
             squares = torch.empty((lanes, -(-size // (4 * BLOCK))), device=flat.device)
             small.squares_of[(squares.shape[1], lanes)](g, squares, size, BLOCK=4 * BLOCK)
@@ -219,7 +223,11 @@ class Kernels:
             raise ValueError("into: products read the arena itself, which must be given twice")
         slots = squares.shape[1]
         small.step[(-(-size // (2 * BLOCK)), lanes)](
-            *(flat, g, squares, lr, clip, weight_decay, *into, size, slots),
+            *(flat, g, squares, lr, clip, decay, pull, anchor, shift, _plain(momentum, torch.float32), velocity),
+            *(*into, size, slots, lanes // len(anchor), lanes // len(shift)),
+            PULL=rule.pull is not None,
+            SHIFT=rule.shift is not None,
+            MOMENTUM=rule.momentum is not None,
             COPY=copy,
             SLOTS=_up(slots),
             BLOCK=2 * BLOCK,
@@ -234,14 +242,12 @@ class Kernels:
         y: Tensor,
         weight: Tensor,
         key: Tensor,
-        lr: Tensor,
-        clip: Tensor,
-        weight_decay: Tensor,
+        rule: Rule,
         into: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
         """gradient and sgd in one, which spares reading the gradient for its norm; into may be (flat, operands)."""
         g, squares = self._gradient(flat, operands, x, y, weight, key)
-        return self.sgd(flat, g, lr, clip, weight_decay, into, squares)
+        return self.sgd(flat, g, rule, into, squares)
 
 
 class _Backward:
@@ -257,7 +263,7 @@ class _Backward:
         values: list[Tensor],
         places: list[Tensor | None],
     ) -> None:
-        self.kernels, self.ops, self.leaves = kernels, kernels.plan.ops, kernels.plan.leaves
+        self.kernels, self.ops, self.leaves = kernels, kernels.recipe.ops, kernels.recipe.leaves
         self.operands, self.x, self.key, self.values, self.places = operands, x, key, values, places
         self.lanes, self.batch = len(flat), x.shape[1]
         self.arrived: dict[int, Tensor] = {}  # at products: complete

@@ -1,4 +1,4 @@
-"""Kernels called for operations: shapes and tiles from the plan, memory from torch."""
+"""Kernels called for operations: shapes and tiles from the recipe, memory from torch."""
 
 from collections.abc import Callable
 from math import prod
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from baton.nn.cuda import products, small, tiles
-from baton.nn.cuda.plan import ALIGN, Leaf, Op
+from baton.nn.cuda.recipe import ALIGN, Leaf, Op
 from baton.nn.cuda.tiles import Tile
 
 INPUT_PRECISION = {"bf16": "tf32", "tf32": "tf32", "fp32": "ieee"}  # bf16 operands have no choice to make

@@ -160,15 +160,28 @@ def step(
     lr,
     clip,
     decay,
+    pull,
+    anchor,
+    shift,
+    momentum,
+    velocity,
     out,
     operands,
     size,
     slots,
+    anchored,  # lanes in a row that share an anchor
+    shifted,
+    PULL: tl.constexpr,
+    SHIFT: tl.constexpr,
+    MOMENTUM: tl.constexpr,
     COPY: tl.constexpr,
     SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """w - lr (g clipped to length + decay w), and its copy for the products."""
+    """w - lr d, d = g clipped to length + decay w + pull (w - anchor) + shift, and its copy for the products.
+
+    MOMENTUM: w - lr v instead, v = momentum v + d.
+    """
     lane = tl.program_id(1).to(tl.int64)
     s = tl.arange(0, SLOTS)
     length = tl.sqrt(tl.sum(tl.load(squares + lane * slots + s, mask=s < slots, other=0.0)))
@@ -179,6 +192,14 @@ def step(
     ok = i < size
     old = tl.load(w + lane * size + i, mask=ok, other=0.0)
     slope = tl.load(g + lane * size + i, mask=ok, other=0.0) * scale + tl.load(decay + lane).to(tl.float32) * old
+    if PULL:
+        away = old - tl.load(anchor + lane // anchored * size + i, mask=ok, other=0.0)
+        slope += tl.load(pull + lane).to(tl.float32) * away
+    if SHIFT:
+        slope += tl.load(shift + lane // shifted * size + i, mask=ok, other=0.0)
+    if MOMENTUM:
+        slope += tl.load(momentum + lane).to(tl.float32) * tl.load(velocity + lane * size + i, mask=ok, other=0.0)
+        tl.store(velocity + lane * size + i, slope, mask=ok)
     new = old - tl.load(lr + lane).to(tl.float32) * slope
     tl.store(out + lane * size + i, new, mask=ok)
     if COPY:

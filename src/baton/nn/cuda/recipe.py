@@ -56,7 +56,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Recipe:
     """A model for the kernels."""
 
     ops: tuple[Op, ...]  # the last one puts out the logits
@@ -76,7 +76,7 @@ def _need(condition: bool) -> None:
         raise _Unsupported
 
 
-def plan(layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[int, ...]) -> Plan | None:
+def recipe(layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[int, ...]) -> Recipe | None:
     """None where a layer has no kernel, or stands where it cannot be joined to one."""
     try:
         ops, flat = _operations(layers, sizes, sample)
@@ -84,7 +84,7 @@ def plan(layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[i
         _need(set(used) == set(sizes) and set(used.values()) == {1})
     except _Unsupported:
         return None
-    return Plan(tuple(ops), *_arena(sizes), sample, flat)
+    return Recipe(tuple(ops), *_arena(sizes), sample, flat)
 
 
 def _arena(sizes: dict[str, tuple[int, ...]]) -> tuple[dict[str, Leaf], int, int]:
