@@ -3,4 +3,16 @@
 from baton.failures.attempts import NOBODY, Walked, lost, tries, walked
 from baton.failures.rules import FAILURES, POLICIES, Failing, Policy, failing, policy
 
-__all__ = ["FAILURES", "NOBODY", "POLICIES", "Failing", "Policy", "Walked", "failing", "lost", "policy", "tries", "walked"]
+__all__ = [
+    "FAILURES",
+    "NOBODY",
+    "POLICIES",
+    "Failing",
+    "Policy",
+    "Walked",
+    "failing",
+    "lost",
+    "policy",
+    "tries",
+    "walked",
+]

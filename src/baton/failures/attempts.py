@@ -7,10 +7,10 @@ tried, so that a simulation can look at all of it and a server can walk along it
 from typing import NamedTuple
 
 import torch
-from baton.failures.rules import Failing, Policy
 from torch import Tensor
 
 from baton import rng
+from baton.failures.rules import Failing, Policy
 
 NOBODY = -1  # no other client is left to ask
 

@@ -8,6 +8,7 @@ from baton.lanes import Params
 from baton.seam import State
 from baton.usercode import written_in
 
+
 def as_a_state(made: object, before: State, spec: str, algorithm: Algorithm) -> State:
     """What a round returned, where it is a state like the one it was given."""
     if not isinstance(made, State):

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import torch
-from baton.sites.failures import Policy
 from torch import Tensor
 
 from baton import failures
@@ -13,7 +12,6 @@ from baton.failures import Policy
 from baton.lanes import Params
 from baton.seam import Cohort, Facts, Now, Reply
 from baton.setting import Setting
-from baton.sites import attempts
 from baton.sites.visit import Answer, Order
 
 Post = Callable[[Sequence[Order]], Sequence[Answer | None]]  # all at once; None: did not come back
