@@ -1,9 +1,11 @@
 """Legs in C against an independent reference: torch's autograd in float64, step by step."""
 
+import ctypes
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from baton.datasets import find
 from baton.lanes import Params
 from baton.models import cnn, lenet5, logistic, mlp, resnet18, vgg9
 from baton.nn import KeyedDropout, graph, native
-from baton.nn.native import Kernels, Pixels, build
+from baton.nn.native import Kernels, Pixels, build, structs
 from baton.nn.swap import swap
 
 compiler = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
@@ -25,6 +28,10 @@ pytestmark = pytest.mark.skipif(not compiler, reason="no C compiler here")
 # Largest error of a step's change of the parameters, relative to the largest change. Float32 against float64: a few
 # 1e-6 a layer; a sample whose unit sits on the edge of a ReLU or a pooling window may fall to the other side.
 TOLERANCE = 1e-4
+
+FOLDER = find.cache() / "native"  # what legs hand over
+
+Terms = dict[str, Tensor | Params]  # momentum, pull, anchor, shift
 
 
 class Case(NamedTuple):
@@ -35,16 +42,28 @@ class Case(NamedTuple):
     pixels: Pixels
     params: Params
     inputs: tuple[Tensor, ...]  # lr, clip, weight_decay, pool_x, pool_y, places, weight, key
+    terms: Terms = {}  # never written to  # noqa: RUF012
 
     def steps(self, threads: int = 1) -> Params:
-        return self.kernels.steps(self.params, *self.inputs, threads=threads)
+        return self.kernels.steps(self.params, *self.inputs, threads=threads, **self.terms)
 
     def lane(self, lane: int, threads: int = 1) -> Params:
+        return self.part(slice(lane, lane + 1)).steps(threads)
+
+    def part(self, some: slice, k: slice = slice(None)) -> "Case":
+        """Some lanes and steps, where each lane has its own of everything."""
         lr, clip, decay, x, y, places, weight, key = self.inputs
-        one = slice(lane, lane + 1)
-        params = {name: leaf[one] for name, leaf in self.params.items()}
-        rest = (lr[one], clip[one], decay[one], x, y, places[one], weight[one], key[one])
-        return self.kernels.steps(params, *rest, threads=threads)
+        rest = (x, y, places[some, k], weight[some, k], key[some, k])
+        terms: Terms = {
+            name: _some(term, some) if isinstance(term, dict) else term[some] for name, term in self.terms.items()
+        }
+        return self._replace(
+            params=_some(self.params, some), inputs=(lr[some], clip[some], decay[some], *rest), terms=terms
+        )
+
+
+def _some(params: Params, some: slice) -> Params:
+    return {name: leaf[some] for name, leaf in params.items()}
 
 
 def keyed(module: nn.Module) -> nn.Module:
@@ -56,7 +75,7 @@ def keyed(module: nn.Module) -> nn.Module:
 def compiled(module: nn.Module, shape: tuple[int, ...], pixels: Pixels | None = None) -> Kernels | None:
     sizes = {name: tuple(p.shape) for name, p in module.named_parameters()}
     found = graph.layers(module, torch.zeros(1, *shape))
-    return None if found is None else native.compile(found, sizes, shape, pixels)
+    return None if found is None else native.compile(found, sizes, shape, pixels, folder=FOLDER)
 
 
 def case(
@@ -114,34 +133,46 @@ def output(module: nn.Module, params: Params, x: Tensor, key: Tensor | None = No
     return found
 
 
-def reference(case: Case) -> Params:
-    """The definition, in float64."""
+def reference(case: Case, sides: Collection[Collection[str]] = ()) -> Params:
+    """The definition, in float64: torch's own clipping and optimizer. sides: what is clipped together, if not all."""
     lr, clip, decay, x, y, places, weight, key = case.inputs
     module, pool = case.module.double(), prepared(x, case.pixels)
     lanes = []
     for lane in range(len(lr)):
-        now = {name: leaf[lane].double().requires_grad_() for name, leaf in case.params.items()}
+        now = its_own(case.params, lane, len(lr))
+        anchor = its_own(case.terms.get("anchor", case.params), lane, len(lr))
+        shift = its_own(case.terms["shift"], lane, len(lr)) if "shift" in case.terms else None
+        momentum, pull = (float(case.terms[n][lane]) if n in case.terms else 0.0 for n in ("momentum", "pull"))
+        now = {name: leaf.requires_grad_() for name, leaf in now.items()}
+        optimizer = torch.optim.SGD(now.values(), float(lr[lane]), momentum, weight_decay=float(decay[lane]))
         for k in range(places.shape[1]):
             at, w = places[lane, k], weight[lane, k].double()
+            if not w.any():
+                continue
+            optimizer.zero_grad()
             each = nn.functional.cross_entropy(output(module, now, pool[at], key[lane, k]), y[at], reduction="none")
-            g = torch.autograd.grad((each * w).sum() / w.sum().clamp(min=1), list(now.values()))
-            norm = torch.stack([leaf.norm() for leaf in g]).norm()
-            scale = min(1.0, (clip[lane].double() / (norm + 1e-6)).item()) if clip[lane] > 0 else 1.0
-            now = {
-                name: leaf.detach() - lr[lane].double() * (scale * step + decay[lane].double() * leaf.detach())
-                for (name, leaf), step in zip(now.items(), g, strict=True)
-            }
-            now = {name: leaf.requires_grad_() for name, leaf in now.items()}
+            ((each * w).sum() / w.sum()).backward()
+            for side in (sides or [now]) if clip[lane] > 0 else ():
+                nn.utils.clip_grad_norm_([now[name] for name in side], float(clip[lane]))
+            for name, leaf in now.items():
+                leaf.grad += pull * (leaf.detach() - anchor[name]) + (shift[name] if shift else 0.0)
+            optimizer.step()
         lanes.append({name: leaf.detach() for name, leaf in now.items()})
     module.float()
     return {name: torch.stack([lane[name] for lane in lanes]) for name in case.params}
+
+
+def its_own(params: Params, lane: int, lanes: int) -> Params:
+    """What stands for a lane, in float64."""
+    return {name: leaf[lane * len(leaf) // lanes].double() for name, leaf in params.items()}
 
 
 def error(found: Params, right: Params, start: Params) -> float:
     """Largest error of the change, relative to the largest change; the worst lane."""
     assert all(torch.isfinite(leaf).all() for leaf in right.values())
     wrong = torch.stack([(found[n].double() - right[n]).flatten(1).abs().amax(1) for n in right]).amax(0)
-    change = torch.stack([(right[n] - start[n].double()).flatten(1).abs().amax(1) for n in right]).amax(0)
+    start = {n: leaf.double().repeat_interleave(len(right[n]) // len(leaf), 0) for n, leaf in start.items()}
+    change = torch.stack([(right[n] - start[n]).flatten(1).abs().amax(1) for n in right]).amax(0)
     return float((wrong / change).max())
 
 
@@ -277,11 +308,116 @@ def test_a_lane_is_the_same_alone_and_among_others(build: Callable[..., nn.Modul
     assert error(split, {name: leaf.double() for name, leaf in alone.items()}, start) < TOLERANCE
 
 
-def test_a_client_without_samples_hands_the_model_on() -> None:
-    one = case(made(cnn, (1, 28, 28)), (1, 28, 28))
+# The terms of a step
+
+
+@pytest.fixture
+def teams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads are started, and lanes that are left over split, also where that does not pay."""
+    monkeypatch.setattr(native, "SPLIT", 0)
+    monkeypatch.setattr(native, "ALONE", 0)
+
+
+TERMS = {
+    "plain": (),
+    "ragged": ("ragged",),
+    "momentum": ("momentum",),
+    "pull": ("pull",),
+    "pull to an anchor": ("pull", "anchor"),
+    "shift": ("shift",),
+    "all": ("ragged", "momentum", "pull", "anchor", "shift"),
+}
+
+
+def with_terms(one: Case, names: Collection[str], starts: int = 0, anchors: int = 0, shifts: int = 0) -> Case:
+    """one with these terms; starts, anchors, shifts: how many lanes x, anchor and shift have, if not one for each leg.
+
+    ragged: legs of one step, of two, ..., or of all.
+    """
+    lr, clip, decay, x, y, places, weight, key = one.inputs
+    legs, steps, _ = places.shape
+    draw = torch.Generator().manual_seed(7)
+
+    def near(lanes: int) -> Params:
+        return {n: 0.1 * torch.randn(lanes, *leaf.shape[1:], generator=draw) for n, leaf in one.params.items()}
+
+    terms: Terms = {
+        "momentum": torch.tensor([0.9, 0.0, 0.5, 0.99, 0.7])[:legs],
+        "pull": torch.tensor([0.3, 2.0, 0.0, 5.0, 1.0])[:legs],
+        "anchor": near(anchors or legs),
+        "shift": near(shifts or legs),
+    }
+    if "ragged" in names:
+        weight = weight * (torch.arange(steps).view(1, -1, 1) <= torch.arange(legs).view(-1, 1, 1))
+    return one._replace(
+        params={n: leaf[: starts or legs] for n, leaf in one.params.items()},
+        inputs=(lr, clip, decay, x, y, places, weight, key),
+        terms={name: term for name, term in terms.items() if name in names},
+    )
+
+
+@pytest.mark.usefixtures("teams")
+@pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
+@pytest.mark.parametrize(("build", "shape"), [(mlp, (1, 28, 28)), (lenet5, (3, 32, 32)), (strided, (3, 13, 12))])
+def test_terms_are_torchs(build: Callable[..., nn.Module], shape: tuple[int, ...], terms: tuple[str, ...]) -> None:
+    """Four legs on one thread, on two, with the fourth between three, and with two for each."""
+    one = case(made(build, shape), shape, lanes=4, steps=3)
+    for few in ({}, {"starts": 2, "anchors": 1, "shifts": 1}, {"starts": 1, "anchors": 4, "shifts": 2}):
+        legs = with_terms(one, terms, **few)
+        right = reference(legs)
+        for threads in (1, 2, 3, 8):
+            assert error(legs.steps(threads), right, legs.params) < 3 * TOLERANCE, (few, threads)
+
+
+@pytest.mark.parametrize("build", [mlp, cnn])
+def test_with_all_terms_a_lane_is_the_same_alone_and_among_others(build: Callable[..., nn.Module]) -> None:
+    one = with_terms(case(made(build, (1, 28, 28)), (1, 28, 28), lanes=3, steps=3, batch=4), TERMS["all"])
+    shift, anchor = one.terms["shift"], one.terms["anchor"]
+    assert isinstance(shift, dict)
+    assert isinstance(anchor, dict)
+    for name in shift:
+        shift[name][1], anchor[name][1] = float("nan"), float("inf")  # the lane after it goes through the same memory
+    found = one.steps()
+    for lane in (0, 2):
+        assert same(_some(found, slice(lane, lane + 1)), one.lane(lane))
+        assert all(torch.isfinite(leaf[lane]).all() for leaf in found.values())
+    assert all(torch.isnan(leaf[1]).all() for leaf in found.values())
+    assert all(torch.isfinite(leaf).all() for leaf in one._replace(terms={}).steps().values())
+
+
+@pytest.mark.usefixtures("teams")
+def test_a_velocity_goes_on_from_call_to_call() -> None:
+    """With an anchor that stays where the leg started."""
+    one = with_terms(case(made(lenet5, (1, 28, 28)), (1, 28, 28), lanes=3, steps=5), ("momentum", "pull", "shift"))
+    for threads in (1, 2):
+        velocity = {n: torch.zeros_like(leaf) for n, leaf in one.params.items()}
+        now = one.params
+        for k in (slice(2), slice(2, 3), slice(3, 5)):
+            part = one.part(slice(None), k)
+            terms = part.terms | {"anchor": one.params, "velocity": velocity}
+            now = part._replace(params=now, terms=terms).steps(threads)
+        assert same(now, one.steps(threads))
+        assert not any(torch.equal(leaf, torch.zeros_like(leaf)) for leaf in velocity.values())
+
+
+@pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
+def test_a_step_without_samples_is_not_taken(terms: tuple[str, ...]) -> None:
+    """No decay, no pull, no momentum: to the bit."""
+    one = with_terms(case(made(cnn, (1, 28, 28)), (1, 28, 28), steps=3), terms)
+    lr, clip, decay, x, y, places, weight, key = one.inputs
+    for live in (torch.tensor([1, 1, 0]), torch.tensor([0, 1, 0]), torch.tensor([0, 0, 0])):
+        empty = one._replace(inputs=(lr, clip, decay, x, y, places, weight * live.view(1, -1, 1), key))
+        (taken,) = torch.nonzero(live, as_tuple=True)
+        fewer = (places[:, taken], weight[:, taken], key[:, taken])
+        assert same(empty.steps(), one._replace(inputs=(lr, clip, decay, x, y, *fewer)).steps())
+    assert same(empty.steps(), one.params)
+
+
+@pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
+def test_a_leg_with_no_learning_rate_stays_as_it_is(terms: tuple[str, ...]) -> None:
+    one = with_terms(case(made(cnn, (1, 28, 28)), (1, 28, 28)), terms)
     lr, *rest = one.inputs
-    found = one._replace(inputs=(torch.zeros_like(lr), *rest)).steps()
-    assert same(found, one.params)
+    assert same(one._replace(inputs=(torch.zeros_like(lr), *rest)).steps(), one.params)
 
 
 @pytest.mark.parametrize("build", [mlp, lenet5, cnn])
@@ -330,6 +466,19 @@ def test_wrong_tensors_are_refused() -> None:
     ):
         with pytest.raises(IndexError):
             one.kernels.steps(one.params, *wrong, threads=2)
+    for name in ("momentum", "pull"):
+        with pytest.raises(ValueError, match="shape"):
+            one._replace(terms={name: lr[:1]}).steps()
+    three = {name: leaf[[0, 0, 1]] for name, leaf in one.params.items()}
+    rows = {name: leaf.transpose(-1, -2).contiguous().transpose(-1, -2) for name, leaf in one.params.items()}
+    for terms, what in (
+        ({"shift": three}, "3 lanes"),
+        ({"pull": lr, "anchor": three}, "3 lanes"),
+        ({"momentum": lr, "velocity": _some(one.params, slice(1))}, "2 lanes"),
+        ({"momentum": lr, "velocity": rows}, "contiguous"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            one._replace(terms=terms).steps()
     with pytest.raises(ValueError, match="weight"):
         one.kernels.logits({"a": lr}, x, places[0, 0], 1)
     with pytest.raises(ValueError, match="float32"):
@@ -343,7 +492,6 @@ def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert compiled(made(logistic, (1, 4, 4)), (1, 4, 4)) is None
     broken = tmp_path / "cc"
     broken.write_text("#!/bin/sh\nexit 1\n")
@@ -352,23 +500,55 @@ def test_nothing_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert compiled(made(logistic, (1, 4, 4)), (1, 4, 4)) is None
 
 
-def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(build, "FLAGS", ("-O0", *build.FLAGS[1:]))
-    assert compiled(made(logistic, (1, 4, 4)), (1, 4, 4)) is not None
+    for folder in (tmp_path / "file" / "native", None):
+        assert build.library(folder) is not None
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_damaged_library_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_damaged_library_is_made_again(tmp_path: Path) -> None:
     """In processes of their own: a library that was loaded stays. Two at once, and then one after damage."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    code = "from baton.nn.native import build; build.FLAGS = ('-O0', *build.FLAGS[1:]); assert build.library()"
-    started = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    code = (
+        "import sys; from pathlib import Path; from baton.nn.native import build; "
+        "build.FLAGS = ('-O0', *build.FLAGS[1:]); assert build.library(Path(sys.argv[1]))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    started = [subprocess.Popen(command) for _ in range(2)]
     assert [process.wait() for process in started] == [0, 0]
-    (kept,) = (tmp_path / "baton" / "native").iterdir()
+    (kept,) = tmp_path.iterdir()
     whole = kept.read_bytes()
     for damaged in (whole[:5000], b"", whole[:3000] + b"x" + whole[3001:]):
         kept.write_bytes(damaged)
         assert not build._whole(kept)
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert subprocess.run(command, check=False).returncode == 0
     assert build._whole(kept)
+
+
+# The structs of C and their mirrors
+
+
+@pytest.mark.parametrize("mirror", structs.MIRRORS)
+def test_a_wrong_mirror_is_noticed_when_the_library_is_loaded(
+    mirror: type[ctypes.Structure], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *most, (last, _) = mirror._fields_
+    half = ctypes.c_int32
+    for fields in (most, [*mirror._fields_, ("another", half)], [*most, (last, half), ("rest", half)]):
+        wrong = type(mirror.__name__, (ctypes.Structure,), {"_fields_": fields})
+        monkeypatch.setattr(structs, "MIRRORS", tuple(wrong if m is mirror else m for m in structs.MIRRORS))
+        build._library.cache_clear()
+        with pytest.raises(TypeError, match=rf"^{mirror.__name__}: .* bytes"):
+            build.library(FOLDER)
+        monkeypatch.undo()
+    assert build.library(FOLDER) is not None
+
+
+@pytest.mark.parametrize("mirror", structs.MIRRORS)
+def test_mirrors_have_the_fields_of_the_c_files(mirror: type[ctypes.Structure]) -> None:
+    """All are eight bytes wide, so that two in the wrong order would have the same sizes and places."""
+    text = re.sub(r"/\*.*?\*/", "", "".join(path.read_text() for path in build.HERE.glob("*.[ch]")), flags=re.DOTALL)
+    (body,) = re.findall(rf"typedef struct \{{([^}}]*)\}} {mirror.__name__};", text)
+    names = [re.findall(r"\w+", part)[-1] for part in re.split("[,;]", body) if part.strip()]
+    assert names == [field[0] for field in mirror._fields_]

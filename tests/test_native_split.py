@@ -1,6 +1,7 @@
 """Split legs in C: two chains of stages against the two sides in torch, and against the whole leg in C."""
 
 import math
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -9,20 +10,29 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from baton import algorithms, datasets, legs
-from baton.lanes import Lanes, Params
-from baton.legs.native import Native
+from baton import datasets, legs
+from baton.clients import Batches
+from baton.lanes import Params
+from baton.legs import compiled
+from baton.legs.base import Step
+from baton.legs.compiled import Native
 from baton.legs.split import SplitLegs
+from baton.models import lenet5, mlp
 from baton.nn import graph, native
 from baton.nn.cut import cuts, sides
 from baton.nn.native import build
+from baton.seam import Split
 from baton.setting import Setting
 from baton.simulate.engine import Program, advance, start
 from contracts.examples import CPU
+from steps import cut_short, step_of
+from steps import with_terms as more
 from test_legs import far, lanes, plain
-from test_native import TOLERANCE, case, chains, error, same
+from test_native import FOLDER, TERMS, TOLERANCE, case, chains, error, made, reference, same, strided, teams, with_terms
 
-pytestmark = pytest.mark.skipif(build.library() is None, reason="no C compiler")
+__all__ = ["teams"]  # a fixture
+
+pytestmark = pytest.mark.skipif(build.library(FOLDER) is None, reason="no C compiler")
 
 
 @cache
@@ -31,22 +41,13 @@ def whole(model: str, **fixed: object) -> Program:
     return Program(lanes(model, **({"local_steps": 3} | fixed)), CPU, threads=1)
 
 
-def in_c_and_in_torch(program: Program, spec: str, threads: int = 1) -> tuple[Native, SplitLegs]:
+def in_c_and_in_torch(program: Program, form: Split, threads: int = 1) -> tuple[Native, SplitLegs]:
     """The same world's legs in split form."""
-    form = algorithms.build(spec).split
-    assert form is not None
     cut = sides(program.net, form.cut)
     data = datasets.load(program.setting.dataset, program.setting.clients)
     chosen = legs.choose(program.net, data, program.clients, True, "fp32", threads, form, cut)
     assert isinstance(chosen, Native)
     return chosen, SplitLegs(program.net, data, program.clients, form, cut, plain(program))
-
-
-@pytest.fixture
-def teams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads are started, and lanes that are left over split, also where that does not pay."""
-    monkeypatch.setattr(native, "SPLIT", 0)
-    monkeypatch.setattr(native, "ALONE", 0)
 
 
 @pytest.mark.usefixtures("teams")
@@ -56,10 +57,11 @@ def test_at_every_cut_it_is_torchs(model: str, clip: str) -> None:
     """Two threads for three lanes: the third is split between them."""
     program = whole(model)
     x, drawn = program.net.init(program.seeds), program.draw(0, program.order(0))
-    alone = program.legs.train(x, program.lanes, drawn[0])
+    step = step_of(program.lanes, drawn[0])
+    alone = program.legs.train(x, step, drawn[0])
     for cut in cuts(program.net):
-        in_c, in_torch = in_c_and_in_torch(program, f"ssl:cut={cut.name},clip={clip}", threads=2)
-        made, wanted = (way.train(x, program.lanes, drawn[0]) for way in (in_c, in_torch))
+        in_c, in_torch = in_c_and_in_torch(program, Split(cut.name, clip=clip), threads=2)
+        made, wanted = (way.train(x, step, drawn[0]) for way in (in_c, in_torch))
         assert list(made) == list(x)
         assert far(made, wanted, x) < 1e-4, cut
         clips, free = (
@@ -74,11 +76,12 @@ def test_at_every_cut_it_is_torchs(model: str, clip: str) -> None:
 def test_a_deep_model_with_crops_and_flips(cut: str) -> None:
     """VGG-9: image to image by Winograd's transforms on both sides, and a row of numbers at the last cut."""
     program = whole("vgg9", local_steps=1, batch_size=3)
-    in_c, in_torch = in_c_and_in_torch(program, f"ssl:cut={cut}", threads=2)
+    in_c, in_torch = in_c_and_in_torch(program, Split(cut), threads=2)
     x, leg = program.net.init(program.seeds), program.draw(0, program.order(0))[0]
-    made, wanted = (way.train(x, program.lanes, leg) for way in (in_c, in_torch))
+    step = step_of(program.lanes, leg)
+    made, wanted = (way.train(x, step, leg) for way in (in_c, in_torch))
     assert far(made, wanted, x) < 3e-2  # as in test_legs.py
-    assert far(made, program.legs.train(x, program.lanes, leg), x) < 1e-4
+    assert far(made, program.legs.train(x, step, leg), x) < 1e-4
 
 
 @pytest.mark.usefixtures("teams")
@@ -87,18 +90,81 @@ def test_lanes_over_threads(model: str, cut: str) -> None:
     """A lane is the same to the bit alone and among others, and up to rounding where its batch is split."""
     program = whole(model)
     x, leg = program.net.init(program.seeds), program.draw(0, program.order(0))[0]
-    made = [in_c_and_in_torch(program, f"ssl:cut={cut}", n)[0].train(x, program.lanes, leg) for n in (1, 2, 3, 7)]
+    step = step_of(program.lanes, leg)
+    made = [in_c_and_in_torch(program, Split(cut), n)[0].train(x, step, leg) for n in (1, 2, 3, 7)]
     for other in made[1:]:
         assert far(other, made[0], x) < 1e-5
     assert all(torch.equal(made[2][n], made[0][n]) for n in x)  # a thread each
     for lane in range(3):
         own = {n: leaf[lane : lane + 1] for n, leaf in x.items()}
-        one = type(leg)(*(field[lane : lane + 1] for field in leg))
-        mine = Lanes(*(field[lane : lane + 1] for field in program.lanes))
+        one = Batches(*(field[lane : lane + 1] for field in leg))
+        mine = Step(*(field[lane : lane + 1] for field in step[:3]))
         for threads in (1, 2, 9):  # of 7 samples
-            alone = in_c_and_in_torch(program, f"ssl:cut={cut}", threads)[0].train(own, mine, one)
+            alone = in_c_and_in_torch(program, Split(cut), threads)[0].train(own, mine, one)
             among = {n: leaf[lane : lane + 1] for n, leaf in made[0].items()}
             assert same(alone, among) if threads == 1 else far(alone, among, own) < 1e-5
+
+
+# The terms of a step
+
+
+@pytest.mark.usefixtures("teams")
+@pytest.mark.parametrize("apart", [False, True], ids=["joint", "per side"])
+@pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
+@pytest.mark.parametrize(
+    ("build", "shape", "cut"), [(mlp, (1, 28, 28), 2), (lenet5, (3, 32, 32), 3), (strided, (3, 13, 12), 5)]
+)
+def test_terms_are_torchs_on_both_sides(
+    build: Callable[..., nn.Module], shape: tuple[int, ...], cut: int, terms: tuple[str, ...], apart: bool
+) -> None:
+    """Four legs on one thread, and with the fourth between three."""
+    whole = case(made(build, shape), shape, lanes=4, steps=3)
+    layers = graph.layers(whole.module, torch.zeros(1, *shape))
+    assert layers is not None
+    sizes = {name: tuple(p.shape) for name, p in whole.module.named_parameters()}
+    kernels = native.compile(layers, sizes, shape, whole.pixels, cut, apart, FOLDER)
+    assert kernels is not None
+    client = {name for layer in layers[:cut] for name in (layer.weight, layer.bias) if name}
+    both = [client, sizes.keys() - client]
+    assert all(both)
+    one = with_terms(whole._replace(kernels=kernels), terms, starts=2, anchors=1, shifts=4)
+    right = reference(one, both if apart else ())
+    for threads in (1, 3):
+        assert error(one.steps(threads), right, one.params) < 3 * TOLERANCE
+
+
+@pytest.mark.parametrize("clip", ["joint", "per_side"])
+@pytest.mark.parametrize(("model", "cut"), [("mlp", "1"), ("lenet5", "0.3")])
+def test_with_all_terms_it_is_torchs(model: str, cut: str, clip: str) -> None:
+    program = whole(model)
+    x, leg = program.net.init(program.seeds), program.draw(0, program.order(0))[0]
+    step = more(step_of(program.lanes, leg), x, TERMS["all"], anchors=1)
+    both = in_c_and_in_torch(program, Split(cut, clip=clip), threads=2)
+    made, wanted = (way.train(x, step, cut_short(leg, step)) for way in both)
+    assert far(made, wanted, x) < 1e-4
+
+
+@pytest.mark.parametrize("terms", [("momentum",), ("pull",), TERMS["all"]], ids="+".join)
+@pytest.mark.parametrize("form", [None, Split("0.3")], ids=["whole", "split"])
+def test_calls_for_some_steps_are_a_leg(
+    form: Split | None, terms: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where samples are augmented: the anchor is where the leg began, and the velocity is kept. To the bit."""
+    program = whole("lenet5", dataset="user_modules:photos:augment=true", local_steps=4)
+    legs = program.legs if form is None else in_c_and_in_torch(program, form)[0]
+    assert isinstance(legs, Native)
+    assert legs.augment is not None
+    x, leg = program.net.init([1]), program.draw(0, program.order(0))[0]
+    step = more(step_of(program.lanes, leg), x, terms, shifts=1)
+    made = []
+    for at_once in (1, 3, 4):
+        monkeypatch.setattr(compiled, "AUGMENTED", at_once * leg.places[:, 0].numel())
+        made.append(legs.train(x, step, cut_short(leg, step)))
+    assert same(made[0], made[2])
+    assert same(made[1], made[2])
+    if form is None:
+        start = {n: leaf.repeat_interleave(3, 0) for n, leaf in x.items()}
+        assert far(made[0], plain(program).train(x, step, cut_short(leg, step)), start) < 1e-3
 
 
 # Short batches, no batches, no samples
@@ -122,13 +188,15 @@ def small_clients(algorithm: str) -> Program:
 def test_few_samples_and_none(spec: str) -> None:
     """All participants of all lanes from the lanes' own models: tau_m steps each, and none where nothing is held."""
     program = small_clients(spec)
-    in_c, in_torch = in_c_and_in_torch(program, spec)
+    form = program.algorithm.split
+    assert form is not None
+    in_c, in_torch = in_c_and_in_torch(program, form)
     assert isinstance(program.legs, Native)
     x, drawn = program.net.init(program.seeds), program.draw(0, program.order(0))
-    flat = type(drawn[0])(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*drawn, strict=True)))
-    many = program.lanes.repeat(len(drawn))
-    made, wanted = (way.train(x, many, flat) for way in (program.legs, in_torch))
-    empty, taken = flat.lr == 0, (flat.weight.sum(2) > 0).sum(1)
+    flat = Batches(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*drawn, strict=True)))
+    step = step_of(program.lanes.repeat(len(drawn)), flat)._replace(ragged=True)
+    made, wanted = (way.train(x, step, flat) for way in (program.legs, in_torch))
+    empty, taken = step.lr == 0, (flat.weight.sum(2) > 0).sum(1)
     assert empty.any()
     assert (len(set(taken[~empty].tolist())) > 1) is ("passes" in spec)
     begin = {n: leaf.repeat_interleave(len(drawn), 0) for n, leaf in x.items()}
@@ -138,11 +206,9 @@ def test_few_samples_and_none(spec: str) -> None:
     assert far(*({n: three[i] for n, three in going.items()} for i in range(3))) < 1e-4
     # an empty batch is no step: no weight decay, nothing
     for leg in (~empty).nonzero().flatten()[:10].tolist():
-        places, weight, key, lr = (field[leg : leg + 1] for field in flat)
-        steps = int(taken[leg])
-        short = type(flat)(places[:, :steps], weight[:, :steps], key[:, :steps], lr)
+        short = Batches(*(field[leg : leg + 1, : int(taken[leg])] for field in flat))
         one = {n: leaf[leg : leg + 1] for n, leaf in begin.items()}
-        alone = in_c.train(one, Lanes(*(field[leg : leg + 1] for field in many)), short)
+        alone = in_c.train(one, Step(*(field[leg : leg + 1] for field in step[:3])), short)
         assert same({n: leaf[leg : leg + 1] for n, leaf in made.items()}, alone)
 
 
@@ -193,7 +259,7 @@ def test_odd_chains_cut_anywhere(
     assume(len(weights) > 1)
     cut = data.draw(st.integers(weights[0] + 1, weights[-1]))
     sizes = {name: tuple(p.shape) for name, p in module.named_parameters()}
-    kernels = native.compile(layers, sizes, shape, one.pixels, cut)
+    kernels = native.compile(layers, sizes, shape, one.pixels, cut, folder=FOLDER)
     assert kernels is not None
     found, right = one._replace(kernels=kernels).steps(threads), one.steps()
     start = {name: leaf.double() for name, leaf in one.params.items()}
@@ -207,7 +273,7 @@ def test_what_is_not_finite_stays_so() -> None:
     program = whole("lenet5")
     x, leg = program.net.init(program.seeds), program.draw(0, program.order(0))[0]
     x["0.0.weight"][1] = math.nan
-    found: Params = in_c_and_in_torch(program, "ssl:cut=0.2")[0].train(x, program.lanes, leg)
+    found: Params = in_c_and_in_torch(program, Split("0.2"))[0].train(x, step_of(program.lanes, leg), leg)
     assert all(torch.isfinite(leaf[[0, 2]]).all() for leaf in found.values())
     assert not any(torch.isfinite(leaf[1]).all() for leaf in found.values())
 
@@ -233,7 +299,7 @@ def test_both_sides_have_stages() -> None:
     layers = graph.layers(module, torch.zeros(1, 1, 4, 4))
     assert layers is not None
     sizes = {name: tuple(p.shape) for name, p in module.named_parameters()}
-    found = [native.compile(layers, sizes, (1, 4, 4), None, cut) is not None for cut in (1, 2, 3)]
+    found = [native.compile(layers, sizes, (1, 4, 4), None, cut, folder=FOLDER) is not None for cut in (1, 2, 3)]
     assert found == [False, True, True]
 
 

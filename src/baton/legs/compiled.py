@@ -7,8 +7,10 @@ from torch.func import vmap
 from baton import rng
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset
+from baton.datasets.find import cache
 from baton.datasets.images import Normaliser
-from baton.lanes import Lanes, Params
+from baton.lanes import Params
+from baton.legs.base import Step
 from baton.nn import Net, graph, native
 
 AUGMENTED = 2048  # samples that are augmented at once
@@ -34,7 +36,7 @@ def build(
         return None
     pixels = native.Pixels(data.prepare.scale, data.prepare.shift) if isinstance(data.prepare, Normaliser) else None
     sizes = net.sizes()
-    kernels = native.compile(layers, sizes, tuple(clients.x.shape[1:]), pixels, cut, apart)
+    kernels = native.compile(layers, sizes, tuple(clients.x.shape[1:]), pixels, cut, apart, cache() / "native")
     return Native(kernels, list(sizes), data, clients, threads) if kernels else None
 
 
@@ -48,24 +50,42 @@ class Native:
         self.kernels, self.names, self.clients, self.threads = kernels, names, clients, threads
         self.augment = data.augment and vmap(vmap(data.augment))
 
-    def train(self, x: Params, lanes: Lanes, batches: Batches) -> Params:
+    def train(self, x: Params, step: Step, batches: Batches) -> Params:
         """K steps, in as many calls as augmented samples need memory."""
-        x = {name: x[name] for name in self.names}
+        x = self._own(x)
         if not self.augment:
-            return self._steps(x, lanes, batches, self.clients.x, self.clients.y)
+            return self._steps(x, step, batches, self.clients.x, self.clients.y)
+        legs = len(batches.places)
+        # what a leg has from its beginning on, over all calls
+        step = step._replace(anchor=x) if step.anchor is None else step
+        velocity = (
+            None if step.momentum is None else {n: leaf.new_zeros(legs, *leaf.shape[1:]) for n, leaf in x.items()}
+        )
         at_once = max(1, AUGMENTED // batches.places[:, 0].numel())  # steps
         for k in range(0, batches.places.shape[1], at_once):
-            places, weight, key = (field[:, k : k + at_once] for field in batches[:3])
+            places, weight, key = (field[:, k : k + at_once] for field in batches)
             pool = self.augment(self.clients.x[places], rng.bits(key, rng.AUGMENT)).flatten(0, 2)
-            own = torch.arange(len(pool)).view(places.shape)
-            part = Batches(own, weight, key, batches.lr)
-            x = self._steps(x, lanes, part, pool, self.clients.y[places].flatten())
+            own = Batches(torch.arange(len(pool)).view(places.shape), weight, key)
+            x = self._steps(x, step, own, pool, self.clients.y[places].flatten(), velocity)
         return x
 
-    def _steps(self, x: Params, lanes: Lanes, batches: Batches, pool: Tensor, labels: Tensor) -> Params:
-        numbers = (batches.lr, lanes.clip, lanes.weight_decay)
-        return self.kernels.steps(x, *numbers, pool, labels, *batches[:3], self.threads)
+    def _steps(
+        self, x: Params, step: Step, batches: Batches, pool: Tensor, labels: Tensor, velocity: Params | None = None
+    ) -> Params:
+        return self.kernels.steps(
+            x,
+            *(step.lr, step.clip, step.weight_decay, pool, labels, *batches, self.threads),
+            momentum=step.momentum,
+            pull=step.pull,
+            anchor=step.anchor and self._own(step.anchor),
+            shift=step.shift and self._own(step.shift),
+            velocity=velocity,
+        )
+
+    def _own(self, x: Params) -> Params:
+        """The leaves in the kernels' order."""
+        return {name: x[name] for name in self.names}
 
     def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:
         """All lanes in one call."""
-        return self.kernels.logits({name: x[name] for name in self.names}, pool, places, self.threads)
+        return self.kernels.logits(self._own(x), pool, places, self.threads)

@@ -7,6 +7,7 @@ import ctypes
 import mmap
 from collections import Counter
 from math import ceil, prod
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from baton.lanes import Params
 from baton.nn.graph import SAMPLES, Layer
 from baton.nn.native.build import library
+from baton.nn.native.structs import CONV, DROPOUT, LINEAR, NO_MEMORY, NO_SPACE, POOL, RELU, Job, Outline
 
 SPLIT = 5e7  # multiplications of a step from which on it pays to split a lane's batch between threads
 ALONE = 1e6  # and of a call below which starting a thread costs more than it gains
@@ -26,51 +28,6 @@ class Pixels(NamedTuple):
 
     scale: tuple[float, ...]  # one a channel, or one for all
     shift: tuple[float, ...]
-
-
-class _Stage(ctypes.Structure):
-    """Layer of stage.h."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("kind", "side", "c", "h", "w", "oc", "oh", "ow")),
-        *((name, ctypes.c_int64) for name in ("kernel", "stride", "padding")),
-        *((name, ctypes.c_int64) for name in ("relu", "pool", "weight", "bias", "threshold", "number", "call")),
-        ("scale", ctypes.c_double),
-    )
-
-
-class _Pool(ctypes.Structure):
-    """Pool of leg.c."""
-
-    _fields_ = (
-        ("x", ctypes.c_void_p),
-        ("bytes", ctypes.c_int64),
-        ("y", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("samples", "planes", "plane")),
-        *((name, ctypes.c_void_p) for name in ("scale", "shift")),
-    )
-
-
-class _Job(ctypes.Structure):
-    """Job of leg.c."""
-
-    _fields_ = (
-        ("layers", ctypes.c_void_p),
-        ("stages", ctypes.c_int64),
-        ("pool", _Pool),
-        *((name, ctypes.c_void_p) for name in ("params", "results", "sizes")),
-        *((name, ctypes.c_int64) for name in ("lanes", "steps", "batch", "repeat")),
-        *((name, ctypes.c_void_p) for name in ("lr", "clip", "decay")),
-        ("apart", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("places", "weight", "key")),
-        *((name, ctypes.c_int64) for name in ("shared", "block", "threads", "split")),
-        *((name, ctypes.c_void_p) for name in ("logits", "space")),
-        ("floats", ctypes.c_int64),
-    )
-
-
-_CONV, _LINEAR, _POOL, _RELU, _DROPOUT = range(5)
-_NO_SPACE, _NO_MEMORY, _BAD_INDEX = range(1, 4)
 
 
 class _Space:
@@ -91,17 +48,19 @@ def compile(
     pixels: Pixels | None,
     cut: int = 0,
     apart: bool = False,
+    folder: Path | None = None,
 ) -> "Kernels | None":
     """Kernels of a chain of layers; sizes: of one lane's parameters, sample: of one input as it is stored.
 
-    cut: of a model in split form, the layers on the client's side; apart: each side clips by its own norm.
+    cut: of a model in split form, the layers on the client's side; apart: each side clips by its own norm; folder:
+    where compiled code is kept from process to process.
     None for layers that are not such a chain, and where there is no compiler.
     """
     stages = _stages(layers, sizes, sample, cut or len(layers))
     planes = sample[0] if len(sample) == 3 else 1
     if pixels is not None and {len(pixels.scale), len(pixels.shift)} - {1, planes}:
         raise ValueError(f"pixels: {len(pixels.scale)} scales and {len(pixels.shift)} shifts for {planes} channels")
-    code = library() if stages else None
+    code = library(folder) if stages else None
     if stages is None or code is None:
         return None
     return Kernels(code, stages, sizes, sample, pixels or Pixels((1.0,), (0.0,)), apart)
@@ -109,7 +68,7 @@ def compile(
 
 def _stages(
     layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[int, ...], cut: int
-) -> list[_Stage] | None:
+) -> list[Outline] | None:
     """Layers as leg.c takes them: no flattening, and ReLU and pooling right after a convolution as a part of it.
 
     Those from `cut` on are the server's; no stage is on both sides.
@@ -118,41 +77,41 @@ def _stages(
     calls: Counter[int] = Counter()
     image: tuple[int, ...] = sample if len(sample) == 3 else (prod(sample), 1, 1)  # as the buffers see what comes in
     shape = sample  # as torch sees it
-    stages: list[_Stage] = []
+    stages: list[Outline] = []
     for i, layer in enumerate(layers):
         if layer.inputs != ((i - 1,) if i else (SAMPLES,)):
             return None
         c, h, w = image
-        new = _Stage(side=i >= cut, c=c, h=h, w=w, oc=c, oh=h, ow=w, weight=-1, bias=-1)
+        new = Outline(side=i >= cut, c=c, h=h, w=w, oc=c, oh=h, ow=w, weight=-1, bias=-1)
         if layer.weight:
             used.update(name for name in (layer.weight, layer.bias) if name)
             new.weight = names.index(layer.weight)
             new.bias = names.index(layer.bias) if layer.bias else -1
         last = stages[-1] if stages and stages[-1].side == new.side else None
         if layer.kind == "conv" and len(shape) == 3:
-            new.kind, new.kernel, new.stride, new.padding = _CONV, sizes[layer.weight][-1], layer.stride, layer.padding
+            new.kind, new.kernel, new.stride, new.padding = CONV, sizes[layer.weight][-1], layer.stride, layer.padding
             new.oc, new.oh, new.ow = image = layer.shape
             stages.append(new)
         elif layer.kind == "linear" and len(shape) == 1:
-            new.kind, new.oc, new.oh, new.ow = _LINEAR, layer.shape[0], 1, 1
+            new.kind, new.oc, new.oh, new.ow = LINEAR, layer.shape[0], 1, 1
             image = (new.oc, 1, 1)
             stages.append(new)
         elif layer.kind == "pool" and len(shape) == 3:
-            if last is not None and last.kind == _CONV and not last.pool:
+            if last is not None and last.kind == CONV and not last.pool:
                 last.pool = 1
             else:
-                new.kind = _POOL
+                new.kind = POOL
                 stages.append(new)
             image = layer.shape
         elif layer.kind == "relu":
-            if last is not None and last.kind == _CONV:  # before or after its pooling: the same
+            if last is not None and last.kind == CONV:  # before or after its pooling: the same
                 last.relu = 1
             else:
-                new.kind = _RELU
+                new.kind = RELU
                 stages.append(new)
         elif layer.kind == "dropout":
             p = float(torch.tensor(layer.p, dtype=torch.float32))  # as torch compares it
-            new.kind, new.threshold, new.number, new.call = _DROPOUT, ceil(p * 2**24), layer.number, calls[layer.number]
+            new.kind, new.threshold, new.number, new.call = DROPOUT, ceil(p * 2**24), layer.number, calls[layer.number]
             new.scale = 1.0 / (1.0 - layer.p) if layer.p < 1.0 else 0.0
             calls[layer.number] += 1
             if layer.p > 0.0:
@@ -168,8 +127,14 @@ def _stages(
     return stages if once and sides and image == (*shape, 1, 1) else None
 
 
-def _pointers(tensors: list[Tensor]) -> "ctypes.Array[ctypes.c_void_p]":
-    return (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
+class _Leaves:
+    """One tensor a parameter, and where C finds the list of them while this is alive."""
+
+    def __init__(self, leaves: list[Tensor], repeat: int = 1) -> None:
+        """repeat: legs in a row that one lane of theirs stands for."""
+        self.leaves, self.repeat = leaves, repeat
+        self._pointers = (ctypes.c_void_p * len(leaves))(*(t.data_ptr() for t in leaves))
+        self.address = ctypes.addressof(self._pointers)
 
 
 class Kernels:
@@ -178,7 +143,7 @@ class Kernels:
     def __init__(
         self,
         code: ctypes.CDLL,
-        stages: list[_Stage],
+        stages: list[Outline],
         sizes: dict[str, tuple[int, ...]],
         sample: tuple[int, ...],
         pixels: Pixels,
@@ -188,7 +153,7 @@ class Kernels:
         self._apart = apart
         self._run = code.baton_run
         self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int
-        self._stages = (_Stage * len(stages))(*stages)
+        self._outlines = (Outline * len(stages))(*stages)
         self._sizes, self._names, self._sample = sizes, list(sizes), sample
         self._floats = torch.tensor([prod(size) for size in sizes.values()], dtype=torch.int64)
         planes = sample[0] if len(sample) == 3 else 1
@@ -211,36 +176,52 @@ class Kernels:
         weight: Tensor,
         key: Tensor,
         threads: int,
+        *,
+        momentum: Tensor | None = None,
+        pull: Tensor | None = None,
+        anchor: Params | None = None,
+        shift: Params | None = None,
+        velocity: Params | None = None,
     ) -> Params:
-        """params after K steps of each lane: mean cross-entropy over samples of weight 1, clip, weight decay, step.
+        """params after K steps of each lane, g being the gradient of the mean cross-entropy over samples of weight 1.
 
-        params may have L / n lanes: then each of theirs is where n in a row start from.
-        lr, clip (0: none), weight_decay [L]; pool_x [N, *sample] uint8 or float32 (taken as it is); pool_y [N]; places
-        [L, K, b] in the pool; weight [L, K, b] 1, or 0 for padding; key [L, K] of dropout. A lane with lr = 0 stays as
-        it is. A lane's result is the same to the bit alone and among others, unless there are threads left over and the
+            d = clip(g) + weight_decay x + pull (x - anchor) + shift;  v = momentum v + d;  x -= lr v
+
+        A term that is None is left out. params may have L / n lanes: then each of theirs is where n in a row start
+        from. So may anchor (None: params) and shift, each on its own. lr, clip (0: none), weight_decay, momentum, pull
+        [L]; pool_x [N, *sample] uint8 or float32 (taken as it is); pool_y [N]; places [L, K, b] in the pool; weight
+        [L, K, b] 1, or 0 for padding; key [L, K] of dropout. A step without samples is not taken, and a lane with
+        lr = 0 stays as it is. velocity [L, ...]: v, written over, so that another call can go on from there; None: 0.
+
+        A lane's result is the same to the bit alone and among others, unless there are threads left over and the
         model is heavy: then its batch is split between them, and the sums are rounded in another order.
         """
         lanes, steps, batch = places.shape
-        own = len(next(iter(params.values())))
-        if own < 1 or lanes % own:
-            raise ValueError(f"parameters: {own} lanes for {lanes} legs; as many, or a divisor is right")
-        leaves = self._leaves(params, own)
-        numbers = [self._vector(v, (lanes,), torch.float32) for v in (lr, clip, weight_decay)]
+        start = self._leaves(params, lanes)
+        anchors = None if pull is None else start if anchor is None else self._leaves(anchor, lanes)
+        shifts = None if shift is None else self._leaves(shift, lanes)
+        speeds = None if momentum is None or velocity is None else self._written(velocity, lanes)
+        terms = (lr, clip, weight_decay, momentum, pull)
+        numbers = [None if v is None else self._vector(v, (lanes,), torch.float32) for v in terms]
         weight = self._vector(weight, (lanes, steps, batch), torch.float32)
         places = self._vector(places, (lanes, steps, batch), torch.int64)
         key = self._vector(key, (lanes, steps), torch.int64)
         labels = self._vector(pool_y, (len(pool_x),), torch.int64)
-        results = [torch.empty(lanes, *size) for size in self._sizes.values()]
+        results = _Leaves([torch.empty(lanes, *size) for size in self._sizes.values()])
         if batch < 1:
             raise ValueError("places: no samples in a batch")
         if lanes:
-            job = _Job(lanes=lanes, steps=steps, batch=batch, repeat=lanes // own, block=batch, apart=self._apart)
-            job.lr, job.clip, job.decay = (v.data_ptr() for v in numbers)
+            job = Job(lanes=lanes, steps=steps, batch=batch, block=batch, apart=self._apart, results=results.address)
+            job.lr, job.clip, job.decay, job.momentum, job.pull = (None if v is None else v.data_ptr() for v in numbers)
             job.weight, job.key, job.pool.y = weight.data_ptr(), key.data_ptr(), labels.data_ptr()
-            made = _pointers(results)
-            job.results = ctypes.addressof(made)
-            self._call(job, leaves, pool_x, places, 3 * batch, steps, threads)
-        return dict(zip(params, results, strict=True))
+            if anchors:
+                job.anchor, job.anchor_repeat = anchors.address, anchors.repeat
+            if shifts:
+                job.shift, job.shift_repeat = shifts.address, shifts.repeat
+            if speeds:
+                job.velocity = speeds.address
+            self._call(job, start, pool_x, places, 3 * batch, steps, threads)
+        return dict(zip(params, results.leaves, strict=True))
 
     def logits(self, params: Params, pool_x: Tensor, places: Tensor, threads: int) -> Tensor:
         """Outputs [L, n, classes] without dropout; places [n], the same for all lanes, or [L, n]."""
@@ -251,13 +232,13 @@ class Kernels:
         places = self._vector(places, (count,) if shared else (lanes, count), torch.int64)
         outputs = torch.empty(lanes, count, self.classes)
         if lanes and count:
-            job = _Job(lanes=lanes, steps=1, batch=count, shared=shared, block=min(self._block, count))
+            job = Job(lanes=lanes, steps=1, batch=count, shared=shared, block=min(self._block, count))
             job.logits = outputs.data_ptr()
             self._call(job, leaves, pool_x, places, count, 1, threads)
         return outputs
 
     def _call(
-        self, job: _Job, leaves: list[Tensor], pool_x: Tensor, places: Tensor, passes: int, steps: int, threads: int
+        self, job: Job, params: _Leaves, pool_x: Tensor, places: Tensor, passes: int, steps: int, threads: int
     ) -> None:
         """Fill in what both calls share, and run; passes: forward passes of one sample that a step is worth."""
         if pool_x.dtype not in (torch.uint8, torch.float32) or tuple(pool_x.shape[1:]) != self._sample:
@@ -265,9 +246,8 @@ class Kernels:
             raise ValueError(f"pool: {kind}; uint8 or float32 [N, {', '.join(map(str, self._sample))}] is right")
         pool_x = pool_x.contiguous()
         step = self._products * passes
-        job.layers, job.stages = ctypes.addressof(self._stages), len(self._stages)
-        given = _pointers(leaves)
-        job.params, job.sizes = ctypes.addressof(given), self._floats.data_ptr()
+        job.outlines, job.stages = ctypes.addressof(self._outlines), len(self._outlines)
+        job.params, job.repeat, job.sizes = params.address, params.repeat, self._floats.data_ptr()
         job.pool.x, job.pool.bytes, job.pool.samples = pool_x.data_ptr(), pool_x.dtype == torch.uint8, len(pool_x)
         job.pool.planes = len(self._pixels[0])
         job.pool.plane = prod(self._sample) // len(self._pixels[0])
@@ -279,30 +259,40 @@ class Kernels:
         space, self._space = self._space, None  # taken, so that another thread of Python's would find none
         space = space or _Space(1)
         status = self._within(job, space)
-        if status == _NO_SPACE:
+        if status == NO_SPACE:
             space = _Space(job.floats)
             status = self._within(job, space)
         self._space = space
-        if status == _NO_MEMORY:
+        if status == NO_MEMORY:
             raise MemoryError("no memory for the lanes' buffers")
         if status:
             raise IndexError("a place outside the pool, or a label outside the classes")
 
-    def _within(self, job: _Job, space: _Space) -> int:
+    def _within(self, job: Job, space: _Space) -> int:
         job.space, job.floats = space.address, space.floats
         status: int = self._run(ctypes.byref(job))
         return status
 
-    def _leaves(self, params: Params, lanes: int) -> list[Tensor]:
-        """The parameters in the order of `sizes`, checked."""
+    def _leaves(self, params: Params, lanes: int) -> _Leaves:
+        """Leaves of so many lanes, or a divisor of that, in the order of `sizes`; checked."""
         if list(params) != self._names:
             raise ValueError(f"parameters: {', '.join(params)}; {', '.join(self._names)} is right")
+        own = len(params[self._names[0]])
+        if own != lanes and (own < 1 or lanes % own):
+            raise ValueError(f"parameters: {own} lanes for {lanes} legs; as many, or a divisor is right")
         leaves = []
         for leaf, size in zip(params.values(), self._sizes.values(), strict=True):
             if leaf.dtype != torch.float32 or leaf.is_cuda:
                 raise ValueError("parameters: float32 on the CPU is right")
-            leaves.append(self._vector(leaf, (lanes, *size), torch.float32))
-        return leaves
+            leaves.append(self._vector(leaf, (own, *size), torch.float32))
+        return _Leaves(leaves, lanes // max(1, own))
+
+    def _written(self, params: Params, lanes: int) -> _Leaves:
+        """The same where C writes into them: no copies, no lane that stands for several."""
+        found = self._leaves(params, lanes)
+        if found.repeat != 1 or any(params[name] is not leaf for name, leaf in zip(params, found.leaves, strict=True)):
+            raise ValueError(f"velocity: it is written over; contiguous tensors of {lanes} lanes are right")
+        return found
 
     def _vector(self, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """tensor as C reads it."""

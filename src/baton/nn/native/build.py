@@ -1,4 +1,4 @@
-"""The C library: compiled at first use by the machine's own compiler, kept in the user's cache folder."""
+"""The C library: compiled at first use by the machine's own compiler, and kept in a folder."""
 
 import ctypes
 import hashlib
@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from baton.datasets import find
+from baton.nn.native import structs
 
 HERE = Path(__file__).parent
 # No -ffast-math: it would take the liberty to assume that nothing is NaN, and divergence is told by NaN.
@@ -20,21 +20,25 @@ NATIVE = "-march=native" if platform.machine() in ("x86_64", "AMD64", "i686") el
 DIGEST = 32  # bytes of checksum after the library's own
 
 
-def library() -> ctypes.CDLL | None:
-    """The library; None where BATON_NATIVE=0 turns it off or it cannot be compiled."""
+def library(folder: Path | None = None) -> ctypes.CDLL | None:
+    """The library; None where BATON_NATIVE=0 turns it off or it cannot be compiled.
+
+    folder: where it is kept from process to process; None: nowhere.
+    """
     compiler = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
     if os.environ.get("BATON_NATIVE") == "0" or os.name != "posix" or compiler is None:
         return None
-    return _library(compiler, find.cache() / "native")
+    return _library(compiler, folder)
 
 
 @cache
-def _library(compiler: str, folder: Path) -> ctypes.CDLL | None:
+def _library(compiler: str, folder: Path | None) -> ctypes.CDLL | None:
     try:
         name = f"{_fingerprint(compiler)}.so"
-        with suppress(OSError):
-            return _kept(compiler, folder / name)
-        with tempfile.TemporaryDirectory() as temporary:  # the cache cannot be written: for this process only
+        if folder is not None:
+            with suppress(OSError):
+                return _kept(compiler, folder / name)
+        with tempfile.TemporaryDirectory() as temporary:  # or the folder cannot be written
             return _kept(compiler, Path(temporary) / name)
     except (OSError, subprocess.SubprocessError):
         return None
@@ -43,7 +47,9 @@ def _library(compiler: str, folder: Path) -> ctypes.CDLL | None:
 def _kept(compiler: str, path: Path) -> ctypes.CDLL:
     if not _whole(path):
         _compile(compiler, path)
-    return ctypes.CDLL(str(path))
+    code = ctypes.CDLL(str(path))
+    structs.check(code)
+    return code
 
 
 def _processor() -> str:

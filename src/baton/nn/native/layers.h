@@ -70,7 +70,7 @@ static void before_convolution(const Stage *s, const Buffer *out, const float *v
 
 /* y [oh, ow, out] of one sample: a row of the output is a product of overlapping patches and the weights. */
 static void convolve(const Stage *s, const Buffer *in, const float *x, const float *params, float *y) {
-    const Layer *l = &s->l;
+    const Outline *l = &s->l;
     Product p = {.rows = l->ow, .columns = s->cols, .k = l->kernel * in->pitch, .segments = l->kernel};
     p.a_row = l->stride * in->pitch, p.a_step = 1, p.a_segment = in->cols * in->pitch;
     p.b = params + s->weight, p.b_step = s->cols, p.b_segment = p.k * s->cols;
@@ -84,7 +84,7 @@ static void convolve(const Stage *s, const Buffer *in, const float *x, const flo
 
 /* The weights' gradient from one sample's x and the derivative by its y. */
 static void convolve_weights(const Stage *s, const Buffer *in, const float *x, const float *y, float *grads, int add) {
-    const Layer *l = &s->l;
+    const Outline *l = &s->l;
     Product p = {.rows = l->kernel * in->pitch, .columns = s->cols, .k = l->ow, .segments = l->oh};
     p.a_row = 1, p.a_step = l->stride * in->pitch, p.a_segment = l->stride * in->cols * in->pitch;
     p.b = y, p.b_step = s->cols, p.b_segment = l->ow * s->cols;
@@ -98,7 +98,7 @@ static void convolve_weights(const Stage *s, const Buffer *in, const float *x, c
 
 /* The derivative by one sample's x: what each output's patch gets is added where the patch lies. */
 static void convolve_back(const Stage *s, const Buffer *in, const float *y, const float *flipped, float *slope) {
-    const Layer *l = &s->l;
+    const Outline *l = &s->l;
     memset(slope, 0, (size_t)in->size * sizeof(float));
     Product p = {.rows = l->ow, .columns = l->kernel * in->pitch, .k = l->oc, .segments = 1};
     p.a_row = s->cols, p.a_step = 1, p.b_step = p.columns, p.c_row = l->stride * in->pitch, p.add = 1;
@@ -251,7 +251,7 @@ INLINE u64 absorb(u64 hash, u64 word) { return mix((hash ^ word) + HASH_STEP); }
 
 /* mask of samples first to first + count of a lane's batch: scale where kept, else 0. A number's place in the draw is
  * its place in torch's layout [batch, channel, row, column]. */
-static void draw_mask(const Layer *l, const Buffer *b, u64 key, i64 first, i64 count, float *mask) {
+static void draw_mask(const Outline *l, const Buffer *b, u64 key, i64 first, i64 count, float *mask) {
     const u64 hash = absorb(absorb(mix(key + HASH_STEP), (u64)l->number), (u64)l->call);
     const u64 threshold = (u64)l->threshold, plane = (u64)(b->h * b->w);
     const float scale = (float)l->scale;

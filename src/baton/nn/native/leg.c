@@ -1,11 +1,12 @@
-/* One client's K local steps, for all lanes: gather, forward, backward, clip, decay, step. Lanes are spread over
- * threads; a lane does all its steps before the next, so that its weights stay in the core's cache. Lanes that are left
- * over are split by samples instead, between threads that meet at a barrier. A leg has one chain of stages, or in split
- * form two: then the first one's output is copied into the second, and the loss' derivative by it back. */
+/* One client's K local steps, for all lanes: gather, forward, backward, clip, step. Lanes are spread over threads; a
+ * lane does all its steps before the next, so that its weights stay in the core's cache. Lanes that are left over are
+ * split by samples instead, between threads that meet at a barrier. A leg has one chain of stages, or in split form
+ * two: then the first one's output is copied into the second, and the loss' derivative by it back. */
 
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 #include "vec.h"
 #include "product.h"
@@ -25,7 +26,7 @@ typedef struct {
 } Pool;
 
 typedef struct {
-    const Layer *layers;
+    const Outline *outlines;
     i64 stages;
     Pool pool;
     float *const *params, *const *results; /* [lanes / repeat, ...] and [lanes, ...] a leaf */
@@ -33,6 +34,10 @@ typedef struct {
     i64 lanes, steps, batch;
     i64 repeat;                     /* lanes in a row that start from the same parameters */
     const float *lr, *clip, *decay; /* [lanes] */
+    const float *momentum, *pull;   /* [lanes], or NULL, as the shift; with a pull there is an anchor */
+    float *const *anchor, *const *shift; /* [lanes / anchor_repeat, ...] and [lanes / shift_repeat, ...] a leaf */
+    i64 anchor_repeat, shift_repeat;
+    float *const *velocity;         /* [lanes, ...] a leaf, read and written over; NULL: 0 at first, and not kept */
     i64 apart;                      /* each side clips by its own norm, not by that of both */
     const i64 *places;              /* [lanes, steps, batch]; evaluation: [lanes or 1, batch] */
     const float *weight;            /* [lanes, steps, batch] */
@@ -44,6 +49,11 @@ typedef struct {
     float *space;                   /* the threads' workspaces */
     i64 floats;                     /* in there */
 } Job;
+
+/* What structs.py mirrors: the size of each struct, and where its last field is. */
+const i64 baton_structs[] = {
+    sizeof(Outline), offsetof(Outline, scale), sizeof(Pool), offsetof(Pool, shift), sizeof(Job), offsetof(Job, floats),
+};
 
 enum { SIDES = 2 };
 
@@ -168,8 +178,48 @@ static void update(float *x, const float *g, i64 from, i64 to, float lr, float s
     for (i64 i = from; i < to; i++) x[i] -= lr * (scale * g[i] + decay * x[i]);
 }
 
+/* The same with those terms that the job has: d = scale g + decay x + pull (x - anchor) + shift; v = momentum v + d;
+ * x -= lr v. */
+static void update_more(const Chain *m, float *w, i64 from, i64 to, float lr, float scale, float decay, float pull,
+                        float momentum) {
+    float *x = w + m->params, *velocity = m->velocity >= 0 ? w + m->velocity : NULL;
+    const float *g = w + m->grads, *anchor = m->anchor >= 0 ? w + m->anchor : NULL;
+    const float *shift = m->shift >= 0 ? w + m->shift : NULL;
+    for (i64 i = from; i < to; i += PAD) {
+        const v8 now = load(x + i);
+        v8 d = scale * load(g + i) + decay * now;
+        if (anchor) d += pull * (now - load(anchor + i));
+        if (shift) d += load(shift + i);
+        if (velocity) store(velocity + i, d += momentum * load(velocity + i));
+        store(x + i, now - lr * d);
+    }
+}
+
 /* Where a thread's part of a chain's parameters begins: whole vectors, `parameters` being a multiple of 16. */
 INLINE i64 share(const Chain *m, i64 part, i64 parts) { return m->parameters / 16 * part / parts * 16; }
+
+/* What a lane's leg starts from, into the workspace w. */
+static void begin(const Run *r, i64 lane, float *w) {
+    const Job *job = r->job;
+    EACH_SIDE(r, m) {
+        pack(m, job->params, job->sizes, lane / job->repeat, w + m->params);
+        if (job->anchor) pack(m, job->anchor, job->sizes, lane / job->anchor_repeat, w + m->anchor);
+        if (job->shift) pack(m, job->shift, job->sizes, lane / job->shift_repeat, w + m->shift);
+        if (job->velocity)
+            pack(m, job->velocity, job->sizes, lane, w + m->velocity);
+        else if (job->momentum)
+            memset(w + m->velocity, 0, (size_t)m->parameters * sizeof(float));
+    }
+}
+
+/* And what it made of that. */
+static void end(const Run *r, i64 lane, const float *w) {
+    const Job *job = r->job;
+    EACH_SIDE(r, m) {
+        unpack(m, w + m->params, job->results, job->sizes, lane);
+        if (job->velocity) unpack(m, w + m->velocity, job->velocity, job->sizes, lane);
+    }
+}
 
 /* All steps of a lane, by thread `leader + part` of a team of `parts`. */
 static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barrier_t *barrier) {
@@ -179,7 +229,9 @@ static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barri
     float *w = workspace(r, leader + part), *first = workspace(r, leader);
     const float lr = job->lr[lane], clip = job->clip[lane], decay = job->decay[lane];
     const i64 sample = job->batch * part / parts, count = job->batch * (part + 1) / parts - sample;
-    if (part == 0) EACH_SIDE(r, m) pack(m, job->params, job->sizes, lane / job->repeat, first + m->params);
+    const float pull = job->pull ? job->pull[lane] : 0.0f, momentum = job->momentum ? job->momentum[lane] : 0.0f;
+    const int plain = !job->pull && !job->shift && !job->momentum;
+    if (part == 0) begin(r, lane, first);
     if (barrier) pthread_barrier_wait(barrier);
     i64 *labels = (i64 *)(void *)(w + tail->labels);
     for (i64 k = 0; k < job->steps && lr != 0.0f; k++) {
@@ -188,7 +240,7 @@ static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barri
         const u64 key = (u64)job->key[lane * job->steps + k];
         float samples = 0.0f;
         for (i64 n = 0; n < job->batch; n++) samples += weight[n];
-        if (samples == 0.0f && tail->behind) continue; /* tau_m steps are done */
+        if (samples == 0.0f) continue; /* tau_m steps are done */
         EACH_SIDE(r, m) derive(m, first, part, parts);
         if (barrier) pthread_barrier_wait(barrier);
         int status = gather(&job->pool, in, job->places + at + sample, count, w + in->value);
@@ -217,12 +269,16 @@ static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barri
             if (barrier) pthread_barrier_wait(barrier);
             clip_scales(r, leader, parts, clip, scale);
         }
-        EACH_SIDE(r, m)
-            update(first + m->params, first + m->grads, share(m, part, parts), share(m, part + 1, parts), lr,
-                   scale[m - r->side], decay);
+        EACH_SIDE(r, m) {
+            const i64 from = share(m, part, parts), to = share(m, part + 1, parts);
+            if (plain)
+                update(first + m->params, first + m->grads, from, to, lr, scale[m - r->side], decay);
+            else
+                update_more(m, first, from, to, lr, scale[m - r->side], decay, pull, momentum);
+        }
         if (barrier) pthread_barrier_wait(barrier);
     }
-    if (part == 0) EACH_SIDE(r, m) unpack(m, first + m->params, job->results, job->sizes, lane);
+    if (part == 0) end(r, lane, first);
     if (barrier) pthread_barrier_wait(barrier);
 }
 
@@ -256,8 +312,9 @@ static void work(Run *r, i64 thread) {
     float *w = workspace(r, thread);
     EACH_SIDE(r, m) {
         memset(w + m->begin, 0, (size_t)(m->zeros - m->begin) * sizeof(float)); /* borders and padding stay zero */
-        if (m->grads >= 0) /* what rounding up added */
-            memset(w + m->grads + m->parameters - 16, 0, 16 * sizeof(float));
+        const i64 alike[] = {m->grads, m->anchor, m->shift, m->velocity};
+        for (int i = 0; i < 4; i++) /* what rounding up added */
+            if (alike[i] >= 0) memset(w + alike[i] + m->parameters - 16, 0, 16 * sizeof(float));
     }
     for (i64 lane; (lane = atomic_fetch_add(&r->next, 1)) < whole;) {
         if (job->logits)
@@ -304,10 +361,13 @@ static void lay_out_sides(Run *r, Stage *stage, Buffer *buffer) {
     i64 next = 0;
     for (i64 from = 0, to = 0; from < job->stages; from = to) {
         Chain *m = &r->side[r->sides];
-        while (to < job->stages && job->layers[to].side == r->sides) to++;
+        while (to < job->stages && job->outlines[to].side == r->sides) to++;
         *m = (Chain){.stages = to - from, .behind = r->sides, .begin = next};
         m->stage = stage + from, m->buffer = buffer + from + r->sides;
-        lay_out(m, job->layers + from, job->block, !job->logits);
+        lay_out(m, job->outlines + from, job->block, !job->logits);
+        m->anchor = job->anchor ? place(&m->end, m->parameters) : -1;
+        m->shift = job->shift ? place(&m->end, m->parameters) : -1;
+        m->velocity = job->momentum ? place(&m->end, m->parameters) : -1;
         next = m->end;
         r->sides++;
     }

@@ -4,7 +4,7 @@
 
 enum { CONV, LINEAR, POOL, RELU, DROPOUT };
 
-/* As Python hands it over; sizes without padding. */
+/* A stage as Python hands it over (structs.py): sizes without padding. */
 typedef struct {
     i64 kind;
     i64 side;       /* 1: behind the cut */
@@ -16,7 +16,7 @@ typedef struct {
     i64 threshold;    /* dropout: keep where 24 random bits are at least this */
     i64 number, call; /* dropout: words of its draws */
     double scale;     /* dropout: of what is kept */
-} Layer;
+} Outline;
 
 /* A buffer of samples. */
 typedef struct {
@@ -29,8 +29,9 @@ typedef struct {
     i64 slope;      /* place of the loss' derivative by it; -1: not wanted */
 } Buffer;
 
+/* A stage as it is laid out. */
 typedef struct {
-    Layer l;
+    Outline l;
     i64 rows, cols;   /* of the weights as they are kept: cols = padded outputs */
     i64 weight, bias; /* place in the lane's parameters; bias -1: none */
     i64 flipped;      /* place of the transposed weights in the workspace; -1: not wanted */
@@ -53,6 +54,7 @@ typedef struct {
     i64 begin, end;                /* all of it is between these */
     i64 zeros;                     /* and what must be zero at first, borders and padding, before this one */
     i64 params, grads;             /* grads -1: evaluation */
+    i64 anchor, shift, velocity;   /* as the parameters; -1: no step has that term */
     i64 labels;                    /* of the samples, as i64 */
     i64 image;                     /* one convolution's output for one sample, or the derivative by it */
     i64 points, slopes;            /* some samples' input and the derivative by their output, transformed */
@@ -80,17 +82,17 @@ static i64 plane(i64 floats) { return ((floats + 15) / 16 | 1) * 16; }
 INLINE int reads_samples(const Chain *m, i64 i) { return i == 0 && !m->behind; }
 
 /* How a stage convolves. Samples have too few channels for a transform to pay. */
-static const Winograd *fast_for(const Layer *l, int samples) {
+static const Winograd *fast_for(const Outline *l, int samples) {
     return l->kind == CONV && !samples ? fastest(l->kernel, l->stride, l->oh, l->ow) : NULL;
 }
 
-INLINE int has_weights(const Layer *l) { return l->kind == CONV || l->kind == LINEAR; }
+INLINE int has_weights(const Outline *l) { return l->kind == CONV || l->kind == LINEAR; }
 
 /* The shapes of buffers. */
-static void lay_out_buffers(Chain *m, const Layer *layers, i64 batch, i64 *next) {
+static void lay_out_buffers(Chain *m, const Outline *outlines, i64 batch, i64 *next) {
     for (i64 i = 0; i <= m->stages; i++) {
         Buffer *b = &m->buffer[i];
-        const Layer *l = &layers[smaller(i, m->stages - 1)];
+        const Outline *l = &outlines[smaller(i, m->stages - 1)];
         const Winograd *f = NULL;
         if (i < m->stages) {
             b->c = l->c, b->h = l->h, b->w = l->w;
@@ -113,11 +115,11 @@ static void lay_out_buffers(Chain *m, const Layer *layers, i64 batch, i64 *next)
 }
 
 /* Weights one after another without gaps. */
-static void lay_out_weights(Chain *m, const Layer *layers, i64 *next) {
+static void lay_out_weights(Chain *m, const Outline *outlines, i64 *next) {
     for (i64 i = 0; i < m->stages; i++) {
         Stage *s = &m->stage[i];
         const Buffer *in = &m->buffer[i];
-        s->l = layers[i];
+        s->l = outlines[i];
         s->bias = -1;
         if (!has_weights(&s->l)) continue;
         s->rows = s->l.kind == CONV ? s->l.kernel * s->l.kernel * in->pitch : in->size;
@@ -130,11 +132,11 @@ static void lay_out_weights(Chain *m, const Layer *layers, i64 *next) {
 }
 
 /* The workspace for `batch` samples at once, from `begin` on. learning: with what the backward pass needs. */
-static void lay_out(Chain *m, const Layer *layers, i64 batch, int learning) {
+static void lay_out(Chain *m, const Outline *outlines, i64 batch, int learning) {
     i64 next = m->begin, image = 0, points = 0, slopes = 0, panel = 0, turned = 0, block = 0;
-    m->classes = layers[m->stages - 1].oc;
-    lay_out_buffers(m, layers, batch, &next);
-    lay_out_weights(m, layers, &next);
+    m->classes = outlines[m->stages - 1].oc;
+    lay_out_buffers(m, outlines, batch, &next);
+    lay_out_weights(m, outlines, &next);
     m->zeros = next;
     m->grads = learning ? place(&next, m->parameters) : -1;
     for (i64 i = 0; i < m->stages; i++) {
@@ -188,7 +190,7 @@ INLINE i64 pixel(const Buffer *b, i64 sample, i64 y, i64 x) {
 static void pack(const Chain *m, float *const *leaves, const i64 *sizes, i64 lane, float *to) {
     for (i64 i = 0; i < m->stages; i++) {
         const Stage *s = &m->stage[i];
-        const Layer *l = &s->l;
+        const Outline *l = &s->l;
         if (!has_weights(l)) continue;
         const i64 places = l->kind == CONV ? l->kernel * l->kernel : l->h * l->w, pitch = m->buffer[i].pitch;
         const float *from = leaves[l->weight] + lane * sizes[l->weight];
@@ -210,7 +212,7 @@ static void pack(const Chain *m, float *const *leaves, const i64 *sizes, i64 lan
 static void unpack(const Chain *m, const float *from, float *const *leaves, const i64 *sizes, i64 lane) {
     for (i64 i = 0; i < m->stages; i++) {
         const Stage *s = &m->stage[i];
-        const Layer *l = &s->l;
+        const Outline *l = &s->l;
         if (!has_weights(l)) continue;
         const i64 places = l->kind == CONV ? l->kernel * l->kernel : l->h * l->w, pitch = m->buffer[i].pitch;
         float *to = leaves[l->weight] + lane * sizes[l->weight];
