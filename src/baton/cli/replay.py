@@ -49,7 +49,7 @@ class Replay:
         program = Program(settings, self.device)
         keep = 1 - each[0].get("mu", 0.0) * eta_tilde / 2 if case == "strongly_convex" else 1.0
         begin = start(program)
-        total, weight = program.algorithm.model(begin.state), 1.0
+        total, weight = begin.state.model, 1.0
         objective = Objective(settings[0], self.device)
         whole = objective.together(range(objective.clients))
         first = [objective.flat(total, lane) for lane in range(len(settings))]
@@ -58,7 +58,7 @@ class Replay:
         wanted = set(rounds.astype(int).tolist())
         for at in advance(program, begin):
             self.tell("the run again", at.round, settings[0].rounds)
-            x = program.algorithm.model(at.state)
+            x = at.state.model
             total, weight = {name: keep * total[name] + leaf for name, leaf in x.items()}, keep * weight + 1
             if at.round in wanted:
                 mean: Any = {name: leaf / weight for name, leaf in total.items()}

@@ -85,7 +85,7 @@ def trajectory(objective: Objective, points: int, rounds: int, tell: Tell) -> li
         if int(at.diverged[0]) >= 0:
             break
         if at.round in wanted:
-            found.append((f"round {at.round}", objective.flat(program.algorithm.model(at.state))))
+            found.append((f"round {at.round}", objective.flat(at.state.model)))
     return found
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from baton import ledger
 from baton.simulate.program import Program
+from baton.store.columns import BYTES
 
 LEGS = 16384  # drawn in one go
 Values = dict[str, NDArray[np.float64]]  # column -> [L]
@@ -21,14 +22,14 @@ Values = dict[str, NDArray[np.float64]]  # column -> [L]
 def traffic(program: Program, rounds: range) -> Values:
     """What these rounds send, in bytes."""
     price, lanes = program.prices, len(program.seeds)
-    total = torch.zeros(len(ledger.COLUMNS), lanes, dtype=torch.int64)
+    total = torch.zeros(len(BYTES), lanes, dtype=torch.int64)
     if price.sample_up or price.sample_down or price.norm:
         for work in _blocks(program, rounds):
             total += torch.stack(ledger.round_(price, *work)).sum(-1).cpu()
     else:  # parameters only: every leg is the same
         none = torch.zeros(lanes, program.setting.participants, dtype=torch.int64)
         total += len(rounds) * torch.stack(ledger.round_(price, none, none, none))
-    return dict(zip(ledger.COLUMNS, total.double().numpy(), strict=True))
+    return dict(zip(BYTES, total.double().numpy(), strict=True))
 
 
 def ways(program: Program) -> list[dict[str, float]]:
