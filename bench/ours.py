@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from baton.seam import State
 from baton.setting import Setting
 from baton.simulate.arithmetic import arithmetic, cores
-from baton.simulate.engine import Program, Snapshot, advance
+from baton.simulate.engine import Program, advance
+from baton.store import History, Snapshot
 from work import Work
 
 THREADS = cores()  # as in baton.sweep: the engine's own have them all, torch's operations one
@@ -32,4 +34,4 @@ def rounds_of(settings: Sequence[Setting], device: torch.device, precision: str 
 def begin(program: Program) -> Snapshot:
     """engine.start without its evaluation, which for 24 lanes of VGG-9 would take minutes before the first timing."""
     state = program.algorithm.init(program.net.init(program.seeds))
-    return Snapshot(0, state, torch.full_like(program.lanes.seed, -1), {})
+    return Snapshot(0, State(state), {}, torch.full_like(program.lanes.seed, -1), History())

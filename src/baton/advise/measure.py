@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from baton import datasets
 from baton.setting import Setting
-from baton.simulate.evaluate import EXACT
+from baton.store.columns import EXACT
 from baton.study import Study
 
 FLOOR = {"distance": 1e-14, "objective_gap": 1e-28}  # below it a quadratic's optimum is reached, up to rounding

@@ -8,7 +8,7 @@ from baton.errors import BadInput
 from baton.names import split
 from baton.search.rules import Missing, Read, shorter
 from baton.setting import Setting
-from baton.simulate.evaluate import EXACT
+from baton.store.columns import EXACT
 
 SIDES = ("sequential", "parallel")
 RATES = tuple(10 ** (power / 2) for power in range(-6, 1))  # 10^-3 ... 10^0 in half decades

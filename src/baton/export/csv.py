@@ -8,6 +8,7 @@ from typing import Any
 from baton.export import table
 from baton.export.choice import Choice, read
 from baton.store import Run
+from baton.store.columns import METRICS
 
 
 def write(choice: Choice, out: str) -> Iterator[str]:
@@ -24,7 +25,7 @@ def _rows(run_id: str, run: Run) -> Iterator[tuple[Any, ...]]:
     head = (run_id, *run.setting.model_dump().values())
     tail = ("true" if run.complete else "false", "" if run.diverged is None else run.diverged)
     columns: list[list[Any]] = [run.metrics["round"].astype(int).tolist()]
-    for name in table.METRICS:
+    for name in METRICS:
         values, empty = table.metric(run, name)
         columns.append(["" if gone else value for value, gone in zip(values.tolist(), empty.tolist(), strict=True)])
     for cells in zip(*columns, strict=True):

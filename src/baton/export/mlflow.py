@@ -11,8 +11,9 @@ import numpy as np
 
 from baton.errors import BadInput
 from baton.export.choice import Choice, Past, labels, need, pasts, read
-from baton.export.table import METRICS, whole
+from baton.export.table import whole
 from baton.store import Run
+from baton.store.columns import METRICS
 
 BATCH = 900  # metrics a call; MLflow takes 1000 entries, parameters included
 PAGE = 1000  # runs a search

@@ -9,6 +9,7 @@ from baton.export import table
 from baton.export.choice import Choice, need, read
 from baton.setting import Setting
 from baton.store import Run
+from baton.store.columns import METRICS
 
 GROUP = 100_000  # rows written at a time
 
@@ -32,9 +33,9 @@ def write(choice: Choice, out: str) -> Iterator[str]:
 def _schema(pa: Any, choice: Choice) -> Any:
     kinds: dict[Any, Any] = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     types = {name: kinds.get(field.annotation, pa.string()) for name, field in Setting.model_fields.items()}
-    types = {"run": pa.string()} | types | {"round": pa.int64()} | dict.fromkeys(table.METRICS, pa.float64())
+    types = {"run": pa.string()} | types | {"round": pa.int64()} | dict.fromkeys(METRICS, pa.float64())
     types |= {"complete": pa.bool_(), "diverged": pa.int64()}
-    may_lack = (*table.METRICS, "diverged")
+    may_lack = (*METRICS, "diverged")
     fields = [pa.field(name, types[name], nullable=name in may_lack) for name in table.NAMES]
     return pa.schema(fields, {"baton.study": choice.name, "baton.version": baton.__version__})
 

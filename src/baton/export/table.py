@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from baton.ledger import COLUMNS as BYTES
 from baton.setting import Setting
-from baton.simulate.evaluate import COLUMNS, EXACT
 from baton.store import Run
+from baton.store.columns import METRICS
 
 FIELDS = tuple(Setting.model_fields)
-METRICS = (*COLUMNS, *EXACT, *BYTES)
 NAMES = ("run", *FIELDS, "round", *METRICS, "complete", "diverged")
 
 

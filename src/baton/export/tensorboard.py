@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from baton.export.choice import Choice, Past, labels, need, pasts, read
-from baton.export.table import METRICS, whole
+from baton.export.table import whole
 from baton.store import Run
+from baton.store.columns import METRICS
 
 FILE = "events.out.tfevents.baton"  # one a folder: written again, it is replaced
 LONGEST = 200  # characters of a folder's name

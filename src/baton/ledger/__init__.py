@@ -1,11 +1,10 @@
 """What crosses the network, and how long a round would take."""
 
 from baton.ledger.count import Trace, count
-from baton.ledger.prices import COLUMNS, Prices, Rates, Traffic, Way, Work, round_, seconds, step, way
+from baton.ledger.prices import Prices, Rates, Traffic, Way, Work, round_, seconds, step, way
 from baton.ledger.terms import Terms, terms
 
 __all__ = [
-    "COLUMNS",
     "Prices",
     "Rates",
     "Terms",

@@ -15,7 +15,6 @@ from baton.nn import Net
 from baton.nn.cut import Sides
 from baton.seam import Split
 
-COLUMNS = ("bytes_up", "bytes_down", "bytes_peer")
 LABEL = 8  # bytes of a label, as torch keeps it
 BACKWARD = 2  # a backward pass costs about so many forward ones
 

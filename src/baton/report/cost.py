@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from baton.ledger import COLUMNS, Rates, seconds
+from baton.ledger import Rates, seconds
 from baton.report import words
 from baton.report.bands import Array, Band, Report, drawn, over_rounds
 from baton.report.grid import Panel
 from baton.report.sheets import metric_name
 from baton.store import Run
+from baton.store.columns import BYTES
 from baton.study import Study
 
 Row = dict[str, Any]
@@ -39,10 +40,10 @@ class Cost(NamedTuple):
 
 def cost(runs: Sequence[Run], report: Report, rates: Rates) -> Cost | None:
     """Of runs that differ in their seed; None where one of them has no ledger."""
-    if not runs or any(run.way is None or any(column not in run.metrics for column in COLUMNS) for run in runs):
+    if not runs or any(run.way is None or any(column not in run.metrics for column in BYTES) for run in runs):
         return None
     band = drawn(runs, report["metric"], report)
-    sent = {column: over_rounds(runs, column, {"shade": "std", "log": False, "metric": ""}) for column in COLUMNS}
+    sent = {column: over_rounds(runs, column, {"shade": "std", "log": False, "metric": ""}) for column in BYTES}
     if not len(band.rounds) or any(not len(way.rounds) for way in sent.values()):
         return None
     megabytes = [np.interp(band.rounds, way.rounds, way.mean) / 1e6 for way in sent.values()]

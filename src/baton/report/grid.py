@@ -13,8 +13,8 @@ from baton.report.reading import Reading
 from baton.search import choices, wanted
 from baton.search.rules import Choice
 from baton.setting import Setting
-from baton.simulate.evaluate import COLUMNS, EXACT
 from baton.store import Run, Store
+from baton.store.columns import EXACT, MEASURED
 from baton.study import Study
 
 
@@ -82,7 +82,7 @@ def _nothing(study: Study, reading: Reading) -> str:
 
 def _measured(study: Study, key: str, metric: str, runs: Sequence[Run]) -> None:
     taken = {name for run in runs for name, x in run.metrics.items() if not np.isnan(x).all()} - {"round"}
-    known = taken or {*COLUMNS, *EXACT}
+    known = taken or {*MEASURED, *EXACT}
     if metric not in known:
         where = "" if key == "metric" else f"[report] {key}: "
         raise BadInput(f"report: {where}no run of study {study.name!r} measured {metric!r}; {nearest(metric, known)}")

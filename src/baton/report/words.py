@@ -12,7 +12,7 @@ import numpy as np
 
 from baton.names import split
 from baton.setting import ROOMS
-from baton.simulate.evaluate import EXACT
+from baton.store.columns import EXACT
 from baton.study import Study
 
 METRICS = {

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from baton import clients, failures, ledger
 from baton.simulate.program import Program
+from baton.store.columns import BYTES
 
 LEGS = 16384  # drawn in one go
 Values = dict[str, NDArray[np.float64]]  # column -> [L]
@@ -21,7 +22,7 @@ Values = dict[str, NDArray[np.float64]]  # column -> [L]
 def traffic(program: Program, rounds: range) -> Values:
     """What these rounds send, in bytes."""
     own, lanes = program.terms, len(program.seeds)
-    total = torch.zeros(len(ledger.COLUMNS), lanes, dtype=torch.int64)
+    total = torch.zeros(len(BYTES), lanes, dtype=torch.int64)
     if own.price.by_the_leg and not program.failing.share:  # whoever trains
         one = torch.ones(lanes, program.setting.participants, dtype=torch.int64)
         for kind, count in own.kinds(rounds).items():
@@ -29,7 +30,7 @@ def traffic(program: Program, rounds: range) -> Values:
     else:
         for kind, work in _blocks(program, rounds, own):
             total += torch.stack(ledger.round_(own.price, own.trace[kind], work)).sum(-1).cpu()
-    return dict(zip(ledger.COLUMNS, total.double().numpy(), strict=True))
+    return dict(zip(BYTES, total.double().numpy(), strict=True))
 
 
 def ways(program: Program) -> list[dict[str, float]]:

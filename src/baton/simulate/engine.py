@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from baton.ledger import COLUMNS
 from baton.seam import State
 from baton.simulate import kept
 from baton.simulate.books import traffic
 from baton.simulate.evaluate import Values
 from baton.simulate.program import Program
 from baton.simulate.rounds import ahead, captured
-from baton.store.snapshot import History, Snapshot
+from baton.store import History, Snapshot
+from baton.store.columns import BYTES
 from baton.usercode import call
 
 __all__ = ["Program", "Snapshot", "advance", "first", "start"]
@@ -49,23 +49,20 @@ def _measure(program: Program, at: Snapshot, order: Tensor) -> Snapshot:
     found: Values = program.evaluate.exact(at.state.model)
     if at.round % program.setting.eval_every == 0 or at.round == program.setting.rounds:
         found |= program.evaluate(at.state.model, at.round, order)
-    for metric, values in found.items():
-        at.history.setdefault(metric, []).append((at.round, values))
-    if "test_loss" in found:
-        _book(program, at)
-    return at
+    at = at._replace(history=at.history.then(at.round, found))
+    return at._replace(history=_booked(program, at)) if "test_loss" in found else at
 
 
-def _book(program: Program, at: Snapshot) -> None:
-    """Bytes so far, at every evaluation; where a store's beginning of the run has none, from its first round on."""
-    known = at.history.get(COLUMNS[0], [])
-    sound = (at.diverged < 0).cpu().numpy()
-    if not known or np.isnan(known[-1][1][sound]).any():
-        at.history.update({column: [] for column in COLUMNS})
-        known = []
-    last = known[-1][0] if known else 0
-    for round in [r for r, _ in at.history["test_loss"] if r > last or not known]:
-        for column, sent in traffic(program, range(last, round)).items():
-            series = at.history[column]
-            series.append((round, sent + (series[-1][1] if series else 0.0)))
-        last = round
+def _booked(program: Program, at: Snapshot) -> History:
+    """With bytes so far, at every evaluation; where a store's beginning of the run has none, from the first on."""
+    history, sound = at.history, (at.diverged < 0).cpu().numpy()
+    if BYTES[0] in history and np.isnan(history.last(BYTES[0])[1][sound]).any():
+        history = history.without(BYTES)
+    known = BYTES[0] in history
+    last = history.last(BYTES[0])[0] if known else -1
+    sent = {column: history.last(column)[1] if known else np.zeros(len(sound)) for column in BYTES}
+    for round, _ in history.after("test_loss", last):
+        since = traffic(program, range(max(last, 0), round))
+        sent = {column: sent[column] + since[column] for column in BYTES}
+        history, last = history.then(round, sent), round
+    return history

@@ -14,15 +14,6 @@ from baton.legs import Legs
 Means = tuple[Tensor, Tensor]  # loss [L], share of right answers [L]
 Values = dict[str, NDArray[np.float64]]  # metric -> [L]
 
-COLUMNS = (
-    "test_loss",
-    "test_accuracy",
-    "train_loss",
-    "train_accuracy",
-    "train_random_loss",
-    "train_random_accuracy",
-)
-EXACT = ("distance", "objective_gap")  # of quadratics, at every round
 BLOCK = 2_000_000  # outputs held at once, over all lanes
 
 
@@ -36,7 +27,7 @@ class Evaluator:
         self.optimum = _stack(optima, self.of_lane, lanes.lr) if optima else None
 
     def __call__(self, params: Params, round: int, participants: Tensor) -> Values:
-        """All of COLUMNS; participants [L, S] are those of the round that ended (of the first one, at round 0)."""
+        """All of MEASURED; participants [L, S] are those of the round that ended (of the first one, at round 0)."""
         found = self._named("test", *self._test(params))
         train = self._train(params, participants)
         found |= self._named("train", *train)

@@ -69,7 +69,7 @@ def _counted(lanes: Sequence[Setting]) -> int:
     splits = {(s.dataset, s.partition, s.clients) for s in lanes}
     largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
     algorithm = algorithms.build(setting.algorithm)
-    now = Now(setting.clients, setting.participants, setting.local_steps, setting.rounds, 0, torch.ones(1))
+    now = _now(setting)
     copies = ledger.terms(algorithm, net, sides_of(algorithm, net), now).width  # also says which cut cannot be
     batch = clients.width(setting, largest)
     drawn = setting.local_steps * batch
@@ -77,6 +77,17 @@ def _counted(lanes: Sequence[Setting]) -> int:
     draws = 8 * 8 * (drawn + min(largest, rng.dense_up_to(drawn)))
     item: int = net.dtype.itemsize
     return (step * copies + 3 * net.size()) * item + draws * setting.participants + _drawers(algorithm, net, now)
+
+
+def _now(setting: Setting) -> Now:
+    return Now(setting.clients, setting.participants, setting.local_steps, setting.rounds, 0, torch.ones(1))
+
+
+def legs_at_once(setting: Setting) -> int:
+    """How many legs of a lane are trained at the same time, at most."""
+    data = datasets.load(setting.dataset, setting.clients)
+    net, algorithm = net_of(setting, data, torch.device("cpu")), algorithms.build(setting.algorithm)
+    return ledger.terms(algorithm, net, sides_of(algorithm, net), _now(setting)).width
 
 
 def _drawers(algorithm: Algorithm, net: Net, now: Now) -> int:

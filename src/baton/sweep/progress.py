@@ -9,7 +9,7 @@ from itertools import chain
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from baton.sweep import Progress as Where
+from baton.sweep.call import Progress as Where
 
 EVERY = 10.0  # seconds between lines where no terminal shows a bar
 

@@ -1,0 +1,59 @@
+"""What a sweep is going to do: runs grouped into programs, and those cut into chunks that fit the memory."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from baton.setting import Setting
+from baton.simulate import memory as mem
+from baton.simulate.arithmetic import cores
+from baton.store import Store
+
+
+class Plan(NamedTuple):
+    """What a sweep is going to do."""
+
+    chunks: list[list[Setting]]
+    done: int  # runs that are complete already
+    programs: int
+    memory: int
+    per_lane: list[int]  # bytes, one entry a program
+    share: list[float]  # of the device, one entry a chunk: small ones train side by side
+    begun: list[int]  # rounds done by a shorter run in the store, one entry a chunk
+
+
+def plan(
+    settings: Sequence[Setting], store: Store, device: torch.device, memory: int | None, precision: str = "fp32"
+) -> Plan:
+    """Runs of equal shape_key become lanes of one program, cut evenly into chunks that fit.
+
+    Runs whose beginning is in the store go on from it, together with those that do so from the same round. Loads every
+    data set and draws every partition, so that what cannot work is said before anything trains.
+    """
+    budget = memory or mem.free(device)
+    todo = [s for s in settings if not store.complete(s.run_id)]
+    begun = store.begun(todo, precision)
+    programs: dict[tuple[str, int], list[Setting]] = {}
+    for setting in todo:
+        programs.setdefault((setting.shape_key, begun[setting.run_id]), []).append(setting)
+    chunks: list[list[Setting]] = []
+    sizes: list[int] = []
+    needs: list[float] = []  # of the memory, one entry a chunk
+    for lanes in programs.values():
+        sizes.append(mem.per_lane(lanes, budget, device))
+        count = -(-len(lanes) // mem.lanes_that_fit(sizes[-1], budget))
+        chunks += [lanes[len(lanes) * i // count : len(lanes) * (i + 1) // count] for i in range(count)]
+        needs += [sizes[-1] * len(chunk) / budget for chunk in chunks[len(needs) :]]
+    share = [min(1.0, max(_width(chunk, device), need)) for chunk, need in zip(chunks, needs, strict=True)]
+    if sum(s < 1 for s in share) < 2:
+        share = [1.0] * len(chunks)  # the only small one may have it all
+    order = sorted(range(len(chunks)), key=lambda i: -share[i])  # the small ones last, together
+    laid, parts = [chunks[i] for i in order], [share[i] for i in order]
+    rounds = [begun[chunk[0].run_id] for chunk in laid]
+    return Plan(laid, len(settings) - len(todo), len(programs), budget, sizes, parts, rounds)
+
+
+def _width(chunk: list[Setting], device: torch.device) -> float:
+    """The part of the device that a chunk's legs at once keep busy: a core each; a GPU takes some fifty."""
+    return len(chunk) * mem.legs_at_once(chunk[0]) / (cores() if device.type == "cpu" else 48)
