@@ -4,11 +4,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from baton.seam import State
 from baton.setting import Setting
 from baton.simulate.arithmetic import arithmetic, cores
-from baton.simulate.engine import Program, advance
-from baton.store import History, Snapshot
+from baton.simulate.engine import Program, advance, first
 from work import Work
 
 THREADS = cores()  # as in baton.sweep: the engine's own have them all, torch's operations one
@@ -22,16 +20,10 @@ def ours(work: Work, lanes: int) -> Callable[[], None]:
 def rounds_of(settings: Sequence[Setting], device: torch.device, precision: str = "fp32") -> Callable[[], None]:
     """What trains the next round of these runs."""
     program = Program(settings, device, precision, THREADS)
-    rounds = advance(program, begin(program))
+    rounds = advance(program, first(program))  # without start's evaluation, which takes minutes for 24 lanes of VGG-9
 
     def round() -> None:
         with arithmetic(precision):
             next(rounds)
 
     return round
-
-
-def begin(program: Program) -> Snapshot:
-    """engine.start without its evaluation, which for 24 lanes of VGG-9 would take minutes before the first timing."""
-    state = program.algorithm.init(program.net.init(program.seeds))
-    return Snapshot(0, State(state), {}, torch.full_like(program.lanes.seed, -1), History())

@@ -41,12 +41,9 @@ def leak(
     noise = smash_noise if smash_noise is not None else algorithm.split.noise if algorithm.split else 0.0
     if not 0 <= noise < float("inf"):
         raise BadInput(f"smash-noise: {noise}; a share of the smashed data, 0 or more, is right")
-    state = {name: leaf.unsqueeze(0) for name, leaf in store.params(run_id).items()}
-    models = {"untrained": net.init([setting.seed]), "trained": algorithm.model(state)}
-    found = {
-        when: leaks(net, data, {name: leaf[0] for name, leaf in x.items()}, samples, noise, setting.seed)
-        for when, x in models.items()
-    }
+    untrained = {name: leaf[0] for name, leaf in net.init([setting.seed]).items()}
+    models = {"untrained": untrained, "trained": store.params(run_id)}
+    found = {when: leaks(net, data, x, samples, noise, setting.seed) for when, x in models.items()}
     rows: list[dict[str, Any]] = [
         {"cut": before.cut.name, "numbers": prod(before.cut.shape), "untrained": before.correlation}
         | {"trained": after.correlation, "chance": after.chance}

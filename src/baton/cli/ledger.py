@@ -65,7 +65,7 @@ def _accounts(setting: "Setting", specs: list[str]) -> "dict[str, Account]":
     if specs:
         return {setting.algorithm: account(program, program.terms)}
     both = [f"{name}:cut={cut.name}" for name in ("ssl", "splitfed") for cut in cuts(program.net)]
-    built = {spec: algorithms.build(spec) for spec in ("sequential", "parallel", *both)}
+    built = {spec: algorithms.build(spec, program.net.dtype) for spec in ("sequential", "parallel", *both)}
     return {
         spec: account(program, ledger.terms(each, program.net, sides_of(each, program.net), program.one_lane()))
         for spec, each in built.items()

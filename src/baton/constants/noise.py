@@ -53,8 +53,8 @@ def of_draws(objective: Objective, x: Tensor, client: int, step: Gradient) -> tu
     for seed in torch.split(seeds, max(1, DRAWN_BYTES // (4 * 8 * objective.size))):
         count = len(seed)
         none = zero.expand(count)  # no rate, clip or decay: a gradient has none of them
-        lanes = Lanes(seed, none, none, none, torch.zeros_like(seed))
-        batches = clients.batches(objective.table, lanes, 0, torch.full_like(seed, client), setting)
+        lanes, row = Lanes(seed, none, none, none, none, torch.zeros_like(seed)), torch.full_like(seed, client)
+        batches = clients.batches(objective.table, lanes, row, clients.visit(seed, 0, row), setting)
         at = batches.places[:, 0]
         batch = (batches.key[:, 0], objective.table.x[at], objective.table.y[at], batches.weight[:, 0])
         found = step({name: leaf.expand(count, *leaf.shape[1:]) for name, leaf in params.items()}, *batch)

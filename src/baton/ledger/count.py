@@ -125,13 +125,15 @@ class Counting:
         number = len(self.calls)
         held = SERVER if source is None or source in self.brought else source
         self.calls.append(Call(clients.index.numel(), clients.places, held, ready, beside, numbers, False))
-        shape = clients.index.shape
+        shape, kind = clients.index.shape, self.now.lr.dtype
         made = {
-            name: self.seen.put(torch.zeros(*shape, *self.small[name]), _Origin(frozenset([number]), number))
+            name: self.seen.put(
+                torch.zeros(*shape, *self.small[name], dtype=kind), _Origin(frozenset([number]), number)
+            )
             for name in x
         }
         steps = torch.full(shape, self.now.local_steps)
-        return Reply(made, lambda: Facts(torch.ones(shape, dtype=torch.int64), steps, steps.to(self.now.lr.dtype)))
+        return Reply(made, lambda: Facts(torch.ones(shape, dtype=torch.int64), steps, steps.to(kind)))
 
     def home(self, x: Params) -> Params:
         """The model is at the server from here on."""

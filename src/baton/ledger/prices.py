@@ -4,6 +4,7 @@ Every leg starts with parameters that are handed over; in split form every step 
 round does is counted (count.py); here is what that costs.
 """
 
+from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
@@ -93,6 +94,11 @@ class Work(NamedTuple):
     tried: Tensor | None = None  # hand-overs it took until a leg came back, or was given up; None: one each
     came: Tensor | None = None  # 1 where it did; None: all
 
+    def part(self, of: Callable[[Tensor], Tensor]) -> "Work":
+        """Some legs, lanes or rounds of it."""
+        tried, came = (None if x is None else of(x) for x in (self.tried, self.came))
+        return Work(of(self.samples), of(self.steps), of(self.clipped.expand_as(self.samples)), tried, came)
+
 
 def step(price: Prices, samples: Tensor, clipped: Tensor) -> Traffic:
     """One step on so many samples; clipped: 1 in lanes that clip, else 0."""
@@ -114,7 +120,7 @@ class _Legs(NamedTuple):
 
 def _legs(price: Prices, call: Call, work: Work) -> _Legs:
     at = list(call.places) if call.places is not None else [p % work.samples.shape[-1] for p in range(call.legs)]
-    work = Work(*(x if x is None or x.shape[-1] == 1 else x[..., at] for x in work))
+    work = work.part(lambda x: x[..., at])
     ones = torch.ones_like(work.samples)
     tried, came = ones if work.tried is None else work.tried, ones if work.came is None else work.came
     peers = call.source != SERVER

@@ -4,6 +4,7 @@ Who takes part is drawn again: draws are pure, so nothing has to be carried from
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -56,8 +57,10 @@ def account(program: Program, own: ledger.Terms) -> Account:
     rounds, legs = program.setting.rounds, 0
     full, sent, way = torch.zeros(3), torch.zeros(3), torch.zeros(len(ledger.Way._fields))
     for kind, every in _blocks(program, range(rounds), own):
-        work = ledger.Work(*(None if field is None else field[:1] for field in every))
-        full = _sums(ledger.step(own.price, torch.tensor([program.setting.batch_size]), work.clipped[:1].flatten()))
+        work = every.part(lambda x: x[:1])
+        full = _sums(
+            ledger.step(own.price, torch.tensor([program.setting.batch_size]), work.clipped[:1, :1, :1].flatten())
+        )
         sent = sent + _sums(ledger.round_(own.price, own.trace[kind], work))
         way = way + _sums(ledger.way(own.price, own.trace[kind], work))
         legs += work.samples.shape[1] * sum(call.legs for call in own.trace[kind].calls)
@@ -81,8 +84,11 @@ def _blocks(program: Program, rounds: range, own: ledger.Terms) -> Iterator[tupl
         kinds = [own.kind(round) for round in numbers]
         for kind in dict.fromkeys(kinds):
             at = [i for i, each in enumerate(kinds) if each == kind]
-            some = at if len(at) < len(numbers) else slice(None)
-            yield kind, ledger.Work(*(x if x is None or x.shape[1] == 1 else x[:, some] for x in work))
+            yield kind, work if len(at) == len(numbers) else work.part(partial(_of_rounds, at))
+
+
+def _of_rounds(some: list[int], x: Tensor) -> Tensor:
+    return x[:, some]
 
 
 def _work(program: Program, rounds: range) -> ledger.Work:

@@ -68,7 +68,7 @@ def _counted(lanes: Sequence[Setting]) -> int:
     sample = datasets.prepared(data, data.x[:1], net.dtype)[0]
     splits = {(s.dataset, s.partition, s.clients) for s in lanes}
     largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
-    algorithm = algorithms.build(setting.algorithm)
+    algorithm = algorithms.build(setting.algorithm, net.dtype)
     now = _now(setting)
     copies = ledger.terms(algorithm, net, sides_of(algorithm, net), now).width  # also says which cut cannot be
     batch = clients.width(setting, largest)
@@ -80,13 +80,21 @@ def _counted(lanes: Sequence[Setting]) -> int:
 
 
 def _now(setting: Setting) -> Now:
-    return Now(setting.clients, setting.participants, setting.local_steps, setting.rounds, 0, torch.ones(1))
+    return Now(
+        setting.clients,
+        setting.participants,
+        setting.local_steps,
+        setting.rounds,
+        0,
+        torch.ones(1, dtype=getattr(torch, setting.dtype)),
+    )
 
 
 def legs_at_once(setting: Setting) -> int:
     """How many legs of a lane are trained at the same time, at most."""
     data = datasets.load(setting.dataset, setting.clients)
-    net, algorithm = net_of(setting, data, torch.device("cpu")), algorithms.build(setting.algorithm)
+    net = net_of(setting, data, torch.device("cpu"))
+    algorithm = algorithms.build(setting.algorithm, net.dtype)
     return ledger.terms(algorithm, net, sides_of(algorithm, net), _now(setting)).width
 
 

@@ -57,8 +57,8 @@ class Program:
             return torch.tensor([getattr(s, field) for s in settings], dtype=dtype, device=device)
 
         seed = torch.tensor(self.seeds, dtype=torch.int64, device=device)
-        numbers = (column(field) for field in ("lr", "clip", "weight_decay", "momentum"))
-        self.lanes = Lanes(seed, *numbers, partition)
+        lr, clip, decay, momentum = (column(field) for field in ("lr", "clip", "weight_decay", "momentum"))
+        self.lanes = Lanes(seed, lr, clip, decay, momentum, partition)
         self.momentum = any(s.momentum > 0 for s in settings)
         self.steady = all(s.lr_schedule == "constant" for s in settings)  # the learning rate, over rounds
         clipped, form = any(s.clip > 0 for s in settings), self.algorithm.split
@@ -129,7 +129,9 @@ class Program:
     @cached_property
     def terms(self) -> ledger.Terms:
         """What its legs cost, and what its rounds do."""
-        return ledger.terms(algorithms.build(self.setting.algorithm), self.net, self.sides, self.one_lane())
+        return ledger.terms(
+            algorithms.build(self.setting.algorithm, self.net.dtype), self.net, self.sides, self.one_lane()
+        )
 
     def one_lane(self) -> Now:
         """What a round of the first lane alone would know, wherever the lanes are."""

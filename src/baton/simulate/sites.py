@@ -52,7 +52,8 @@ class Simulation:
         every = program.lanes if clients.index.dim() == 1 else program.lanes.repeat(index.shape[1])
         kept, shift = self._begin(who, sent, shift)
         given, fold = self._flat(x), partial(_unfold, shape=clients.index.shape)
-        step = self._step(every, batches, index.shape[1], pull, self._flat(anchor), self._flat(shift))
+        fixed = anchor and self._flat(anchor), shift and self._flat(shift)
+        step = self._step(every, batches, index.shape[1], pull, *fixed)
         made = fold(self.legs.train(given, step, batches))
         facts = partial(self._facts, who, clients.index.shape)
         reply = Reply(made if came is None else self._returned(x, made, came), facts, _like(came, clients.index))
@@ -118,10 +119,8 @@ class Simulation:
         momentum = lanes.momentum if program.momentum else None
         return Step(lr, lanes.clip, lanes.weight_decay, momentum, pull, anchor, shift, program.passes > 0)
 
-    def _flat(self, x: Params | None) -> Params | None:
+    def _flat(self, x: Params) -> Params:
         """One model a leg [L, C, ...] as lanes of their own; one a lane as it is."""
-        if x is None:
-            return None
         ranks = self.program.ranks
         return {n: leaf.flatten(0, 1) if leaf.dim() > ranks[n] else leaf for n, leaf in x.items()}
 
