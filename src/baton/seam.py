@@ -135,13 +135,16 @@ class Leg(NamedTuple):
 
     start: Params
     end: Params
-    shift: Params
-    reach: Tensor  # [L, C]: start - end = lr reach d, where d is its mean direction
+    direction: Params  # the mean of what moved it, but for its shift: (start - end) / (lr reach) - shift
+    reach: Tensor  # [L, C]
     lr: Tensor  # [L, C]
 
 
 class Local(NamedTuple):
-    """What a client does around its steps, and keeps from visit to visit. Leaves [L, C, ...]; `sent` broadcasts."""
+    """What a client does around its steps, and keeps from visit to visit. Leaves [L, C, ...]; `sent` broadcasts.
+
+    What is kept is handed over as a copy: these functions may write over it.
+    """
 
     init: Callable[[Params], Params]  # the first model [L, ...] -> what every client keeps at first [L, ...]
     begin: Callable[[Params, Params], Params]  # (kept, sent) -> the leg's shift

@@ -22,8 +22,8 @@ def fedavgm(
     def round(state: State, order: Cohort, sites: Sites) -> State:
         x, reply = state.model, sites.train(state.model, order)
         mean = average(reply.x, weights(reply, weighting))
-        v = {n: per_lane(beta, leaf) * state.server[n] + (mean[n] - leaf) for n, leaf in x.items()}
-        return State({n: leaf + per_lane(server_lr, leaf) * v[n] for n, leaf in x.items()}, v)
+        v = {n: torch.addcmul(mean[n] - leaf, per_lane(beta, leaf), state.server[n]) for n, leaf in x.items()}
+        return State({n: torch.addcmul(leaf, per_lane(server_lr, leaf), v[n]) for n, leaf in x.items()}, v)
 
     return Algorithm(round, server=_still)
 

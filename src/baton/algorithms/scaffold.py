@@ -34,33 +34,26 @@ def _none_yet(x: Params) -> Params:
 
 def _shift(kept: Params, sent: Params) -> Params:
     """c - c_i."""
-    return {name: sent[name] - leaf for name, leaf in kept.items()}
+    return {name: torch.sub(sent[name], leaf, out=leaf) for name, leaf in kept.items()}
 
 
 def _direction(kept: Params, sent: Params, leg: Leg) -> Params:  # noqa: ARG001
     """c_i+ = c_i - c + (x - y) / (K lr): what a leg's own gradients came to on the mean."""
-    each = _inverse(leg.reach, leg.lr)
-    return {n: (leg.start[n] - y).mul_(_over(each, y)).sub_(leg.shift[n]) for n, y in leg.end.items()}
+    return leg.direction
 
 
 def _controls(x: Params, c: Params, reply: Reply, now: Now) -> Params:
     """c + (1/M) sum of c_i+ - c_i over the participants, where c_i+ - c_i = (x - y) / (K lr) - c."""
-    each = _inverse(reply.reach, now.lr.unsqueeze(1))  # [L, C]
+    each = _inverse(reply.reach, now.lr.unsqueeze(1)) / now.clients  # [L, C]
     came = reply.reach > 0 if reply.came is None else reply.came & (reply.reach > 0)
-    each, count = torch.where(came, each, 0.0), came.sum(1)
-    total = each.sum(1)
-    new = {}
+    each, stays = torch.where(came, each, 0.0), 1 - came.sum(1) / now.clients
+    total, new = each.sum(1), {}
     for n, leaf in c.items():
-        moved = per_lane(total, leaf) * x[n] - torch.einsum("ls,ls...->l...", each.to(leaf.dtype), reply.x[n])
-        new[n] = leaf + (moved - per_lane(count, leaf) * leaf) / now.clients
+        moved = torch.einsum("ls,ls...->l...", -each.to(leaf.dtype), reply.x[n])
+        new[n] = moved.addcmul_(per_lane(total, leaf), x[n]).addcmul_(per_lane(stays, leaf).to(leaf.dtype), leaf)
     return new
 
 
 def _inverse(reach: Tensor, lr: Tensor) -> Tensor:
     """1 / (K lr); 0 where no step was taken."""
     return torch.where(reach > 0, 1 / (reach * lr), 0.0)
-
-
-def _over(each: Tensor, leaf: Tensor) -> Tensor:
-    """[L, C], to broadcast over leaf [L, C, ...]."""
-    return each.view(*each.shape, *[1] * (leaf.dim() - 2))

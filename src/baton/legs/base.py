@@ -1,11 +1,12 @@
 """What trains a leg, and what a model answers: the same for every way of computing it."""
 
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
 from baton.clients import Batches
-from baton.lanes import Params
+from baton.lanes import Params, per_lane
 
 
 class Step(NamedTuple):
@@ -44,3 +45,21 @@ def repeated(x: Params, legs: int) -> Params:
     """x [L, ...] with a lane for each leg: each of its lanes as many times in a row as it takes."""
     times = legs // len(next(iter(x.values())))
     return x if times == 1 else {name: leaf.repeat_interleave(times, 0) for name, leaf in x.items()}
+
+
+def directed(legs: Legs, x: Params, step: Step, batches: Batches, inverse: Tensor) -> tuple[Params, Params]:
+    """(x after K steps, each leg's mean direction but for its shift: (start - end) inverse - shift); inverse [N].
+
+    The shift is this leg's own, and may be written over.
+    """
+    quick = getattr(legs, "directed", None)
+    made: tuple[Params, Params] = (quick or partial(measured, legs))(x, step, batches, inverse)
+    return made
+
+
+def measured(legs: Legs, x: Params, step: Step, batches: Batches, inverse: Tensor) -> tuple[Params, Params]:
+    """The same, from where a leg began and ended."""
+    made, count = legs.train(x, step, batches), len(inverse)
+    begun, shift = repeated(x, count), step.shift and repeated(step.shift, count)
+    told = {n: (begun[n] - leaf).mul_(per_lane(inverse, leaf)) for n, leaf in made.items()}
+    return made, {n: leaf.sub_(shift[n]) for n, leaf in told.items()} if shift else told

@@ -10,7 +10,7 @@ from baton.datasets import Dataset
 from baton.datasets.find import cache
 from baton.datasets.images import Normaliser
 from baton.lanes import Params
-from baton.legs.base import Step
+from baton.legs.base import Step, measured
 from baton.nn import Net, graph, native
 
 AUGMENTED = 2048  # samples that are augmented at once
@@ -69,8 +69,27 @@ class Native:
             x = self._steps(x, step, own, pool, self.clients.y[places].flatten(), velocity)
         return x
 
+    def directed(self, x: Params, step: Step, batches: Batches, inverse: Tensor) -> tuple[Params, Params]:
+        """K steps, and each leg's mean direction; it is written over the shift, where that has a lane a leg."""
+        legs = len(batches.places)
+        if self.augment:
+            return measured(self, x, step, batches, inverse)
+        shift = step.shift and self._own(step.shift)
+        kept = shift and all(len(leaf) == legs and leaf.is_contiguous() for leaf in shift.values())
+        told = shift if shift and kept else {n: x[n].new_empty(legs, *x[n].shape[1:]) for n in self.names}
+        given = batches, self.clients.x, self.clients.y
+        return self._steps(self._own(x), step, *given, inverse=inverse, direction=told), told
+
     def _steps(
-        self, x: Params, step: Step, batches: Batches, pool: Tensor, labels: Tensor, velocity: Params | None = None
+        self,
+        x: Params,
+        step: Step,
+        batches: Batches,
+        pool: Tensor,
+        labels: Tensor,
+        velocity: Params | None = None,
+        inverse: Tensor | None = None,
+        direction: Params | None = None,
     ) -> Params:
         return self.kernels.steps(
             x,
@@ -80,6 +99,8 @@ class Native:
             anchor=step.anchor and self._own(step.anchor),
             shift=step.shift and self._own(step.shift),
             velocity=velocity,
+            inverse=inverse,
+            direction=direction,
         )
 
     def _own(self, x: Params) -> Params:

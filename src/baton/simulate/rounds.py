@@ -49,6 +49,7 @@ def one(
         sound = sound & finite(new.server)
     stays = sound if sites.aborted is None else sound & ~sites.aborted
     if not sound.is_cuda and bool(stays.all()):
+        kept.settle(None)
         return Trained(order, new, diverged)
     kept.settle(stays)
     number = torch.where(sound | (diverged >= 0), diverged, now.round + 1)
@@ -63,6 +64,7 @@ def ahead(program: Program) -> Round:
     many = max(1, min(LEGS, DRAWS // samples) // legs)
     known: dict[int, tuple[Tensor, list[Batches] | None]] = {}
     foreseen = program.algorithm.order is None and not program.repeats
+    room: dict[tuple[str, int], Tensor] = {}
 
     def look(first: int) -> None:
         numbers = range(first, min(first + many, setting.rounds))
@@ -78,7 +80,7 @@ def ahead(program: Program) -> Round:
         if round not in known:
             look(round)
         now = program.now(round, program.rate(round), program.algorithm.kind(round))
-        return one(program, now, *known[round], state, Kept(kept), diverged)
+        return one(program, now, *known[round], state, Kept(kept, room), diverged)
 
     return train
 
@@ -101,11 +103,12 @@ def captured(program: Program) -> Round:
     known: dict[int, Tensor] = {}  # orders, some rounds ahead: those of a user's own schedule are checked on the host
     foreseen = program.algorithm.order is None and not program.repeats
 
-    def whole(kind: Hashable, tables: Params) -> tuple[Trained, Kept]:
+    def whole(kind: Hashable, tables: Params, trial: bool = False) -> Trained:
         assert inputs is not None
-        now, kept = program.now(inputs.round, inputs.lr, kind), Kept(tables)
+        now = program.now(inputs.round, inputs.lr, kind)
         drawn = program.ahead(inputs.round, inputs.order) if foreseen else None
-        return one(program, now, inputs.order, drawn, inputs.state, kept, inputs.diverged), kept
+        diverged = torch.zeros_like(inputs.diverged) if trial else inputs.diverged  # as if all had: nothing is written
+        return one(program, now, inputs.order, drawn, inputs.state, Kept(tables), diverged)
 
     def train(round: int, state: State, tables: Params, diverged: Tensor) -> Trained:
         nonlocal inputs
@@ -127,7 +130,7 @@ def captured(program: Program) -> Round:
         if not program.steady:
             inputs.lr.copy_(program.rate(round))
         if kind not in replays:
-            replays[kind] = _capture(partial(whole, kind, tables))
+            replays[kind] = _capture(partial(whole, kind, tables), partial(whole, kind, tables, trial=True))
         new = replays[kind]()
         _keep_pace(running)
         kept = State(*({name: leaf.clone() for name, leaf in drawer.items()} for drawer in new.state))
@@ -137,21 +140,23 @@ def captured(program: Program) -> Round:
     return train
 
 
-def _capture(whole: Callable[[], tuple[Trained, Kept]]) -> Callable[[], Trained]:
-    """What gives the same as whole(), by replaying it; whole itself where it asks the device something on its way."""
+def _capture(whole: Callable[[], Trained], try_it: Callable[[], object]) -> Callable[[], Trained]:
+    """What gives the same as whole(), by replaying it; whole itself where it asks the device something on its way.
+
+    try_it: the same, leaving no trace: so kernels are compiled and libraries set up before anything is recorded.
+    """
     # torch hands streams out of a pool of 32, so that two may be one: those that are captured come from the
     # pool of high priority, where no chunk trains, and one chunk at a time has hold of them.
     aside = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
     graph = torch.cuda.CUDAGraph()
     with _CAPTURING:
         aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):  # once as it is: kernels are compiled, libraries set up
-            trained, kept = whole()
-            kept.settle(torch.zeros_like(trained.diverged, dtype=torch.bool))  # as if it had not been
+        with torch.cuda.stream(aside):
+            try_it()
         torch.cuda.current_stream().wait_stream(aside)
         try:
             with torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
-                made, _ = whole()
+                made = whole()
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, BadInput):  # an algorithm of the user's own that reads numbers back
@@ -165,9 +170,9 @@ def _capture(whole: Callable[[], tuple[Trained, Kept]]) -> Callable[[], Trained]
     return replay
 
 
-def _alone(whole: Callable[[], tuple[Trained, Kept]]) -> Trained:
+def _alone(whole: Callable[[], Trained]) -> Trained:
     with _CAPTURING:
-        return whole()[0]
+        return whole()
 
 
 def _keep_pace(running: list[torch.cuda.Event], most: int = 2) -> None:

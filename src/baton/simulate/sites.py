@@ -1,6 +1,6 @@
 """Sites in this process: the clients of one round, their legs trained together as lanes."""
 
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch import Tensor
@@ -10,8 +10,8 @@ from baton import failures
 from baton.clients import Batches
 from baton.lanes import Lanes, Params
 from baton.legs import Legs
-from baton.legs.base import Step
-from baton.seam import Cohort, Facts, Leg, Now, Reply
+from baton.legs.base import Step, directed
+from baton.seam import Cohort, Facts, Leg, Local, Now, Reply
 from baton.simulate.kept import Kept, over
 from baton.simulate.program import Program
 
@@ -48,17 +48,27 @@ class Simulation:
         """One leg at each of these clients, all at once."""
         program, index = self.program, _columns(clients.index)  # [L, C]
         who, came = self._try(index)
-        batches = self._batches(clients, who, came)
+        number = self._visit(clients, who, came)
+        batches = self._batches(clients, who, number)
+        shape, facts = clients.index.shape, cache(partial(self._facts, who))
+        kept = self._keep(who, number, sent)
+        if kept is not None:
+            shift = kept.shift if shift is None else _sum(kept.shift, shift)
         every = program.lanes if clients.index.dim() == 1 else program.lanes.repeat(index.shape[1])
-        kept, shift = self._begin(who, sent, shift)
-        given, fold = self._flat(x), partial(_unfold, shape=clients.index.shape)
         fixed = anchor and self._flat(anchor), shift and self._flat(shift)
         step = self._step(every, batches, index.shape[1], pull, *fixed)
-        made = fold(self.legs.train(given, step, batches))
-        facts = partial(self._facts, who, clients.index.shape)
-        reply = Reply(made if came is None else self._returned(x, made, came), facts, _like(came, clients.index))
+        if kept is None:
+            made = self.legs.train(self._flat(x), step, batches)
+        else:
+            reach, lr = facts().reach, self.now.lr.unsqueeze(1)
+            inverse = torch.where(reach > 0, 1 / (reach * lr), 0.0)
+            made, kept.direction = directed(self.legs, self._flat(x), step, batches, inverse.flatten())
+        trained = _unfold(made, shape)
+        if came is not None:
+            trained = self._returned(x, trained, came)
+        reply = Reply(trained, lambda: Facts(*(each.view(shape) for each in facts())), _like(came, clients.index))
         if kept is not None:
-            self._end(who, kept, sent, x, reply, shift)
+            self._learn(who, kept, x, reply)
         return reply
 
     def home(self, x: Params) -> Params:
@@ -83,18 +93,22 @@ class Simulation:
             self.aborted = gone if self.aborted is None else self.aborted | gone
         return found.client, found.came
 
-    def _batches(self, clients: Cohort, who: Tensor, came: Tensor | None) -> Batches:
-        """Drawn beforehand, or now; a client that is visited again in a round gets other minibatches."""
+    def _visit(self, clients: Cohort, who: Tensor, came: Tensor | None) -> int | Tensor:
+        """How often these clients were visited in this round before: 0, or [L, C]."""
         places, before = clients.places, self.places
-        known = places is not None and before is not None and not self.program.repeats
+        elsewhere = came is not None and self.program.policy.elsewhere
+        known = places is not None and before is not None and not self.program.repeats and not elsewhere
         first = known and not set(places or ()).intersection(before or ())
-        rerouted = came is not None and self.program.policy.elsewhere
-        number = 0 if first and not rerouted else _again(self.seen, who)
+        number = 0 if first else _again(self.seen, who)
         self.seen.append(who)
-        self.places = [*(before or ()), *(places or ())] if known and not rerouted else None
-        if self.drawn is None or places is None or not first or rerouted:
+        self.places = [*(before or ()), *(places or ())] if known else None
+        return number
+
+    def _batches(self, clients: Cohort, who: Tensor, number: int | Tensor) -> Batches:
+        """Drawn beforehand, or now; a client that is visited again in a round gets other minibatches."""
+        if self.drawn is None or clients.places is None or isinstance(number, Tensor):
             return self.program.draw(self.now.round, who, number)
-        legs = [self.drawn[place] for place in places]
+        legs = [self.drawn[place] for place in clients.places]
         if clients.index.dim() == 1:
             return legs[0]
         return Batches(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*legs, strict=True)))
@@ -126,11 +140,11 @@ class Simulation:
 
     # --- what comes back
 
-    def _facts(self, who: Tensor, shape: torch.Size) -> Facts:
+    def _facts(self, who: Tensor) -> Facts:
+        """[L, C]."""
         count = held.spans(self.program.clients, self.program.lanes, who)[1]
         steps = held.taken(count, self.program.setting, self.program.passes)[1]
-        reach = self.program.reach(steps)
-        return Facts(*(each.view(shape) for each in (count, steps, reach)))
+        return Facts(count, steps, self.program.reach(steps))
 
     def _returned(self, x: Params, made: Params, came: Tensor) -> Params:
         """What was trained, or what was given where a leg did not come back."""
@@ -143,37 +157,43 @@ class Simulation:
 
     # --- what clients keep
 
-    def _begin(self, who: Tensor, sent: Params | None, shift: Params | None) -> tuple[Params | None, Params | None]:
-        """(what these clients keep [L, C, ...], the leg's shift)."""
+    def _keep(self, who: Tensor, number: int | Tensor, sent: Params | None) -> "_Visit | None":
+        """What these clients keep, and what it makes of their steps."""
         local = self.program.algorithm.local
         if local is None or self.kept is None:
-            return None, shift
-        kept = self.kept.read(who)
-        own = local.begin(kept, _beside(sent))
-        if shift is not None:
-            there = {n: leaf.unsqueeze(1) if leaf.dim() < own[n].dim() else leaf for n, leaf in shift.items()}
-            own = {n: leaf + there[n] for n, leaf in own.items()}
-        return kept, own
+            return None
+        rows, told = self.kept.read(who, isinstance(number, Tensor)), _beside(sent)
+        return _Visit(local, rows, told, local.begin(rows, told))
 
-    def _end(
-        self, who: Tensor, kept: Params, sent: Params | None, x: Params, reply: Reply, shift: Params | None
-    ) -> None:
-        local, ranks = self.program.algorithm.local, self.program.ranks
-        assert local is not None
-        assert shift is not None
-        assert self.kept is not None
+    def _learn(self, who: Tensor, kept: "_Visit", x: Params, reply: Reply) -> None:
+        """What they keep from now on; without a step, or an answer, what they kept before."""
+        ranks, shape, tables = self.program.ranks, who.shape, self.kept
+        assert tables is not None
 
         def wide(model: Params) -> Params:
             return {n: leaf if leaf.dim() > ranks[n] else leaf.unsqueeze(1) for n, leaf in model.items()}
 
-        reach = reply.reach.view(who.shape)
-        lr = self.now.lr.unsqueeze(1).expand(who.shape)
-        new = local.end(kept, _beside(sent), Leg(wide(x), wide(reply.x), shift, reach, lr))
-        program = self.program
-        if reply.came is not None or program.clients.smallest == 0:  # no step: nothing learnt
-            took = reach > 0 if reply.came is None else (reach > 0) & reply.came.view(who.shape)
-            new = {n: torch.where(over(took, leaf), leaf, kept[n]) for n, leaf in new.items()}
-        self.kept.write(who, kept, new)
+        reach, lr = reply.reach.view(shape), self.now.lr.unsqueeze(1).expand(shape)
+        direction = _unfold(kept.direction, shape)
+        new = kept.local.end(kept.rows, kept.sent, Leg(wide(x), wide(reply.x), direction, reach, lr))
+        if reply.came is not None or self.program.clients.smallest == 0:
+            took = reach > 0 if reply.came is None else (reach > 0) & reply.came.view(shape)
+            old = tables.held(who)
+            new = {n: torch.where(over(took, leaf), leaf, old[n]) for n, leaf in new.items()}
+        tables.write(who, new)
+
+
+class _Visit:
+    """What the clients of one call keep."""
+
+    def __init__(self, local: Local, rows: Params, sent: Params, shift: Params) -> None:
+        self.local, self.rows, self.sent, self.shift = local, rows, sent, shift
+        self.direction: Params = {}  # [N, ...] when they have trained
+
+
+def _sum(own: Params, given: Params) -> Params:
+    """What clients add to their steps, and what they are told to add."""
+    return {n: leaf + (given[n] if given[n].dim() == leaf.dim() else given[n].unsqueeze(1)) for n, leaf in own.items()}
 
 
 def _columns(index: Tensor) -> Tensor:

@@ -182,6 +182,8 @@ class Kernels:
         anchor: Params | None = None,
         shift: Params | None = None,
         velocity: Params | None = None,
+        inverse: Tensor | None = None,
+        direction: Params | None = None,
     ) -> Params:
         """params after K steps of each lane, g being the gradient of the mean cross-entropy over samples of weight 1.
 
@@ -192,6 +194,7 @@ class Kernels:
         [L]; pool_x [N, *sample] uint8 or float32 (taken as it is); pool_y [N]; places [L, K, b] in the pool; weight
         [L, K, b] 1, or 0 for padding; key [L, K] of dropout. A step without samples is not taken, and a lane with
         lr = 0 stays as it is. velocity [L, ...]: v, written over, so that another call can go on from there; None: 0.
+        direction [L, ...], where there is an inverse [L]: written over with (start - end) inverse - shift.
 
         A lane's result is the same to the bit alone and among others, unless there are threads left over and the
         model is heavy: then its batch is split between them, and the sums are rounded in another order.
@@ -201,7 +204,8 @@ class Kernels:
         anchors = None if pull is None else start if anchor is None else self._leaves(anchor, lanes)
         shifts = None if shift is None else self._leaves(shift, lanes)
         speeds = None if momentum is None or velocity is None else self._written(velocity, lanes)
-        terms = (lr, clip, weight_decay, momentum, pull)
+        told = None if inverse is None or direction is None else self._written(direction, lanes)
+        terms = (lr, clip, weight_decay, momentum, pull, inverse)
         numbers = [None if v is None else self._vector(v, (lanes,), torch.float32) for v in terms]
         weight = self._vector(weight, (lanes, steps, batch), torch.float32)
         places = self._vector(places, (lanes, steps, batch), torch.int64)
@@ -212,7 +216,8 @@ class Kernels:
             raise ValueError("places: no samples in a batch")
         if lanes:
             job = Job(lanes=lanes, steps=steps, batch=batch, block=batch, apart=self._apart, results=results.address)
-            job.lr, job.clip, job.decay, job.momentum, job.pull = (None if v is None else v.data_ptr() for v in numbers)
+            vectors = (None if v is None else v.data_ptr() for v in numbers)
+            job.lr, job.clip, job.decay, job.momentum, job.pull, job.inverse = vectors
             job.weight, job.key, job.pool.y = weight.data_ptr(), key.data_ptr(), labels.data_ptr()
             if anchors:
                 job.anchor, job.anchor_repeat = anchors.address, anchors.repeat
@@ -220,6 +225,8 @@ class Kernels:
                 job.shift, job.shift_repeat = shifts.address, shifts.repeat
             if speeds:
                 job.velocity = speeds.address
+            if told:
+                job.direction = told.address
             self._call(job, start, pool_x, places, 3 * batch, steps, threads)
         return dict(zip(params, results.leaves, strict=True))
 
@@ -291,7 +298,9 @@ class Kernels:
         """The same where C writes into them: no copies, no lane that stands for several."""
         found = self._leaves(params, lanes)
         if found.repeat != 1 or any(params[name] is not leaf for name, leaf in zip(params, found.leaves, strict=True)):
-            raise ValueError(f"velocity: it is written over; contiguous tensors of {lanes} lanes are right")
+            raise ValueError(
+                f"velocity or direction: it is written over; contiguous tensors of {lanes} lanes are right"
+            )
         return found
 
     def _vector(self, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -38,6 +38,8 @@ typedef struct {
     float *const *anchor, *const *shift; /* [lanes / anchor_repeat, ...] and [lanes / shift_repeat, ...] a leaf */
     i64 anchor_repeat, shift_repeat;
     float *const *velocity;         /* [lanes, ...] a leaf, read and written over; NULL: 0 at first, and not kept */
+    float *const *direction;        /* [lanes, ...] a leaf, written: (start - end) inverse - shift; may be the shift */
+    const float *inverse;           /* [lanes], where there is a direction */
     i64 apart;                      /* each side clips by its own norm, not by that of both */
     const i64 *places;              /* [lanes, steps, batch]; evaluation: [lanes or 1, batch] */
     const float *weight;            /* [lanes, steps, batch] */
@@ -212,12 +214,30 @@ static void begin(const Run *r, i64 lane, float *w) {
     }
 }
 
+/* One leaf's mean direction: what moved the lane, but for the shift. */
+static void tell(const Job *job, i64 leaf, i64 lane) {
+    const i64 size = job->sizes[leaf];
+    const float *from = job->params[leaf] + lane / job->repeat * size, *to = job->results[leaf] + lane * size;
+    const float *shift = job->shift ? job->shift[leaf] + lane / job->shift_repeat * size : NULL;
+    float *direction = job->direction[leaf] + lane * size;
+    const float inverse = job->inverse[lane];
+    if (shift)
+        for (i64 i = 0; i < size; i++) direction[i] = (from[i] - to[i]) * inverse - shift[i];
+    else
+        for (i64 i = 0; i < size; i++) direction[i] = (from[i] - to[i]) * inverse;
+}
+
 /* And what it made of that. */
 static void end(const Run *r, i64 lane, const float *w) {
     const Job *job = r->job;
     EACH_SIDE(r, m) {
         unpack(m, w + m->params, job->results, job->sizes, lane);
         if (job->velocity) unpack(m, w + m->velocity, job->velocity, job->sizes, lane);
+        for (i64 i = 0; job->direction && i < m->stages; i++) {
+            const Outline *l = &m->stage[i].l;
+            if (has_weights(l)) tell(job, l->weight, lane);
+            if (has_weights(l) && l->bias >= 0) tell(job, l->bias, lane);
+        }
     }
 }
 
