@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from baton import algorithms, clients, datasets, legs, models
-from baton.clients import Clients
+from baton.clients import Batches, Clients
 from baton.datasets import Dataset
 from baton.lanes import Lanes, Params
-from baton.legs.base import Step
+from baton.legs.base import Step, directed
 from baton.nn import Net
 from baton.seam import Leg
 from baton.setting import Setting
@@ -62,7 +62,7 @@ class Own:
     def keeps(self, model: Params) -> Params:
         """What it keeps before its first visit; model: the first one, without lane axis."""
         local = self.algorithm.local
-        return _without_lane(local.init(_with_lane(model))) if local else {}
+        return without_lane(local.init(with_lane(model))) if local else {}
 
 
 def net_of(setting: Setting, data: Dataset, dtype: torch.dtype, device: torch.device) -> Net:
@@ -83,8 +83,17 @@ def alone(data: Dataset, setting: Setting, dtype: torch.dtype, device: torch.dev
     return Clients(x, data.y.to(device), places, span, count, widest, *tests, nothing)
 
 
-def visit(own: Own, order: Order, kept: Params) -> tuple[Answer, Params]:
-    """One leg, and what the client keeps afterwards. Pure: nothing is written, here or there."""
+class Prepared(NamedTuple):
+    """A leg that may begin: one lane, one client."""
+
+    batches: Batches
+    step: Step
+    held: Tensor  # [1] samples
+    steps: Tensor  # [1] that will be taken
+
+
+def prepare(own: Own, order: Order, shift: Params | None = None) -> Prepared:
+    """The minibatches and the step of an order; shift [1, ...]: in place of the order's own."""
     dtype = own.net.dtype
 
     def number(value: float) -> Tensor:
@@ -97,41 +106,48 @@ def visit(own: Own, order: Order, kept: Params) -> tuple[Answer, Params]:
     key = clients.visit(seed, order.round, client, order.visit)
     batches = clients.batches(own.clients, lanes, torch.zeros_like(client), key, setting, own.passes)
     held = own.clients.start[:, 1]
-    steps = clients.taken(held, setting, own.passes)[1]
-    start, sent, mine = _with_lane(order.model), _beside(order.sent), _beside(kept)
-    local = own.algorithm.local
-    shift = local.begin(mine, sent) if local else None
-    if order.shift is not None:
-        given = _beside(order.shift)
-        shift = given if shift is None else {name: leaf + given[name] for name, leaf in shift.items()}
     step = Step(
         torch.where(held > 0, lanes.lr, 0.0),
         lanes.clip,
         lanes.weight_decay,
         lanes.momentum if order.momentum else None,
         None if order.pull is None else number(order.pull),
-        None if order.anchor is None else _with_lane(order.anchor),
-        None if shift is None else {name: leaf.squeeze(1) for name, leaf in shift.items()},
+        None if order.anchor is None else with_lane(order.anchor),
+        shift or (None if order.shift is None else with_lane(order.shift)),
         own.passes > 0,
     )
-    end = own.legs.train(start, step, batches)
-    answer = Answer(_without_lane(end), int(held), int(steps))
-    if local is None or shift is None or not int(steps):
+    return Prepared(batches, step, held, clients.taken(held, setting, own.passes)[1])
+
+
+def visit(own: Own, order: Order, kept: Params) -> tuple[Answer, Params]:
+    """One leg, and what the client keeps afterwards. Pure: nothing is written, here or there."""
+    local, start = own.algorithm.local, with_lane(order.model)
+    if local is None:
+        leg = prepare(own, order)
+        end = own.legs.train(start, leg.step, leg.batches)
+        return Answer(without_lane(end), int(leg.held), int(leg.steps)), kept
+    mine, sent = ({name: leaf[None, None].clone() for name, leaf in x.items()} for x in (kept, order.sent))
+    shift = {name: leaf.squeeze(1) for name, leaf in local.begin(mine, sent).items()}
+    if order.shift is not None:
+        shift = {name: leaf + order.shift[name] for name, leaf in shift.items()}
+    leg = prepare(own, order, shift)
+    reach = clients.reached(leg.steps.to(own.net.dtype), leg.step.momentum)
+    inverse = torch.where(reach > 0, 1 / (reach * order.lr), 0.0)
+    end, direction = directed(own.legs, start, leg.step, leg.batches, inverse)
+    answer = Answer(without_lane(end), int(leg.held), int(leg.steps))
+    if not answer.steps:
         return answer, kept
-    reach = clients.reached(steps.to(dtype), lanes.momentum if order.momentum else None)
-    leg = Leg(_beside(order.model), _beside(answer.model), shift, reach.view(1, 1), lanes.lr.view(1, 1))
-    new = local.end(mine, sent, leg)
-    return answer, {name: leaf.squeeze(0).squeeze(0) for name, leaf in new.items()}
+    began, ended, told = ({name: leaf.unsqueeze(1) for name, leaf in x.items()} for x in (start, end, direction))
+    lr = torch.full((1, 1), order.lr, dtype=own.net.dtype)
+    new = local.end(mine, sent, Leg(began, ended, told, reach.view(1, 1), lr))
+    return answer, {name: leaf[0, 0] for name, leaf in new.items()}
 
 
-def _with_lane(x: Params) -> Params:
+def with_lane(x: Params) -> Params:
+    """One lane."""
     return {name: leaf.unsqueeze(0) for name, leaf in x.items()}
 
 
-def _without_lane(x: Params) -> Params:
+def without_lane(x: Params) -> Params:
+    """That lane's."""
     return {name: leaf.squeeze(0) for name, leaf in x.items()}
-
-
-def _beside(x: Params) -> Params:
-    """[1, 1, ...]: one lane, one leg."""
-    return {name: leaf.unsqueeze(0).unsqueeze(0) for name, leaf in x.items()}
