@@ -12,8 +12,9 @@ from baton.api import run
 from baton.errors import BadInput
 from baton.setting import Setting
 from baton.simulate import memory
-from baton.simulate.engine import Program
-from baton.simulate.rounds import Simulation
+from baton.simulate.engine import Program, first
+from baton.simulate.kept import Kept
+from baton.simulate.rounds import one
 from baton.store import Snapshot, Store, Work
 from baton.sweep import Plan, chunk, plan, sweep
 
@@ -95,6 +96,23 @@ def test_stopped_and_gone_on_with_gives_the_same_bytes(tmp_path: Path, stop: int
     assert not list((tmp_path / "pieces" / ".work").iterdir())
 
 
+@pytest.mark.parametrize("algorithm", ["fedavgm", "scaffold"])  # the server keeps something; the clients do too
+@pytest.mark.parametrize("stop", [1, 5, 12])
+def test_all_that_is_kept_between_rounds_is_gone_on_with(algorithm: str, stop: int, tmp_path: Path) -> None:
+    settings = [Setting(**BASE, algorithm=algorithm, lr=lr) for lr in (0.1, 0.5)]
+    finish(settings, tmp_path / "whole")
+    finish(settings, tmp_path / "pieces", stop_after=stop)
+    finish(settings, tmp_path / "pieces")
+    assert files(tmp_path / "pieces") == files(tmp_path / "whole")
+    finish([Setting(**{**s.model_dump(), "rounds": 6}) for s in settings], tmp_path / "on")
+    finish(settings, tmp_path / "on")
+    scratch = files(tmp_path / "whole")
+    assert {name: data for name, data in files(tmp_path / "on").items() if name in scratch} == scratch
+    kept = Store(tmp_path / "whole").resume([Setting(**{**settings[0].model_dump(), "rounds": 15})], 12, CPU)
+    assert all(leaf.any() for leaf in kept.state.server.values())
+    assert bool(kept.clients) == (algorithm == "scaffold")
+
+
 def test_chunks_stay_as_laid_when_memory_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = grid()
     each = max(memory.measured(settings[0], CPU), memory.measured(settings[6], CPU))
@@ -173,11 +191,10 @@ def test_memory_is_what_a_round_of_many_lanes_takes_for_each(model: str, algorit
     lanes = [Setting(**common, seed=seed) for seed in range(40)]
     each = memory.measured(lanes[0], CPU)
     program = Program(lanes, CPU)
-    state = program.algorithm.init(program.net.init(program.seeds))
-    order = program.order(0)
+    at, order, now = first(program), program.order(0), program.now(0, program.rate(0))
     with memory.Allocated() as found:
-        program.algorithm.round(state, order, Simulation(program, 0, order, program.draw(0, order)))
-    taken = found.peak + 2 * sum(leaf.nbytes for leaf in state.values())
+        one(program, now, order, program.ahead(0, order), at.state, Kept(at.clients), at.diverged)
+    taken = found.peak + 2 * sum(leaf.nbytes for leaf in at.state.model.values())
     assert 0.8 * taken <= each * len(lanes) <= 3 * taken
 
 
