@@ -22,9 +22,7 @@ class Fields:
     dataset: Annotated[str, Told("Data set, e.g. digits or quadratic:zeta=1,delta=0", "d")] = "digits"
     partition: Annotated[str, Told("Who holds which samples, e.g. exdir:C=1,alpha=10", "p", "the data set's")] = "iid"
     model: Annotated[str, Told("Model, e.g. mlp:hidden=64", "m", "the data set's")] = "logistic"
-    algorithm: Annotated[str, Told("E.g. sequential or ssl:cut=LAYER; 'baton list' names all", "a")] = (
-        "sequential"
-    )
+    algorithm: Annotated[str, Told("E.g. sequential or ssl:cut=LAYER; 'baton list' names all", "a")] = "sequential"
     schedule: Annotated[str, Told("Who takes part, in what order: shuffled (the paper's) or fixed")] = "shuffled"
     clients: Annotated[int, Ge(1), Told("M, all clients", "M", "the data set's")] = 10
     participants: Annotated[int, Ge(1), Told("S, clients of one round", "S", "all")] = 10
