@@ -17,9 +17,9 @@ from baton.advise import probe as probes
 from baton.advise import verdict as judge
 from baton.cli import app
 from baton.errors import BadInput
+from baton.seam import State
 from baton.setting import Setting
-from baton.simulate.engine import Snapshot
-from baton.store import Store
+from baton.store import History, Snapshot, Store
 from baton.study import Study
 
 ACCURACY = Measure("test_accuracy", 1, False, 1.0)
@@ -146,8 +146,8 @@ def keep(store: Store, settings: list[Setting], curve: Curve) -> None:
         rounds = [*range(0, s.rounds, s.eval_every), s.rounds]
         rows = [(r, np.array([curve(s, r)])) for r in rounds]
         lost = next((r for r, value in rows if math.isnan(value[0])), -1)
-        state = {"x": torch.zeros(1, 1)}
-        store.finish([s], Snapshot(s.rounds, state, torch.tensor([lost]), {"test_accuracy": rows}))
+        state, history = State({"x": torch.zeros(1, 1)}), History({"test_accuracy": rows})
+        store.finish([s], Snapshot(s.rounds, state, {}, torch.tensor([lost]), history))
 
 
 def made(**changes: Any) -> Study:

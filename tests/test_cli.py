@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from baton import cli
+from baton.fields import FIELDS
 from baton.setting import Setting
 
 SMALL = ["-M", "5", "-S", "2", "-K", "2", "-R", "6", "--eval-every", "3"]
@@ -33,10 +34,22 @@ def files(root: Path) -> dict[str, bytes]:
 
 def test_a_field_is_a_flag() -> None:
     flags = set(inspect.signature(cli.train.run).parameters)
-    assert set(Setting.model_fields) < flags
+    assert set(Setting.model_fields) == set(FIELDS) < flags
     text = baton("run", "--help").stdout
-    for short in ("-M", "-S", "-K", "-R"):
-        assert short in text
+    for name, field in FIELDS.items():
+        assert f"--{name.replace('_', '-')} " in text
+        assert not field.letter or f" -{field.letter} " in text
+
+
+def test_help_tells_the_defaults_that_a_setting_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    text, plain = baton("run", "--help").stdout, Setting()
+    for name, field in FIELDS.items():
+        assert f"{field.help} [{field.default}]." in text
+        value = getattr(plain, name)
+        assert field.default in (str(value), f"{value:g}" if isinstance(value, float) else "", "all", "the data set's")
+    assert "--memory" in text
+    assert "[default: half of what is free]" in text
 
 
 def test_run_show_list(tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ import torch
 
 from baton import study
 from baton.api import run
-from baton.ledger import COLUMNS, Rates, seconds
+from baton.ledger import Rates, seconds
 from baton.report import cost, grid, report
+from baton.seam import State
 from baton.setting import Setting
-from baton.simulate.engine import Snapshot
-from baton.store import Store
+from baton.store import History, Snapshot, Store
+from baton.store.columns import BYTES
 from baton.study import Study
 
 ROUNDS = [0, 2, 4, 6]
@@ -38,9 +39,11 @@ def put(store: Store, s: Setting, ledger: bool = True) -> None:
     history = {"test_accuracy": [(r, np.array([x])) for r, x in zip(ROUNDS, CURVES[s.algorithm], strict=True)]}
     sent = {"bytes_up": up, "bytes_down": 2 * up, "bytes_peer": 0 * up}
     if ledger:
-        history |= {c: [(r, np.array([x])) for r, x in zip(ROUNDS, sent[c], strict=True)] for c in COLUMNS}
+        history |= {c: [(r, np.array([x])) for r, x in zip(ROUNDS, sent[c], strict=True)] for c in BYTES}
     ways = [{key: float(x) for key, x in WAYS[s.algorithm].items()}] if ledger else None
-    store.finish([s], Snapshot(6, {"x": torch.zeros(1, 1)}, torch.tensor([-1]), history), "fp32", ways)
+    store.finish(
+        [s], Snapshot(6, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([-1]), History(history)), "fp32", ways
+    )
 
 
 @pytest.fixture

@@ -61,5 +61,5 @@ def test_lanes_of_augmented_images_train_as_alone(data: Path) -> None:
     _, together = finish(lanes)
     for lane, setting in enumerate(lanes):
         _, alone = finish([setting])
-        for name, leaf in alone.state.items():
-            torch.testing.assert_close(together.state[name][lane], leaf[0], rtol=1e-10, atol=1e-12)
+        for name, leaf in alone.state.model.items():
+            torch.testing.assert_close(together.state.model[name][lane], leaf[0], rtol=1e-10, atol=1e-12)

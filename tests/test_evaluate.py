@@ -26,7 +26,7 @@ LOSSES = ("test_loss", "train_loss", "train_random_loss")
 def module_of(program: Program, at: Snapshot, lane: int) -> nn.Module:
     """One lane's model as an ordinary module."""
     module = program.net.build().to(program.net.dtype)
-    module.load_state_dict({name: leaf[lane] for name, leaf in at.state.items()})
+    module.load_state_dict({name: leaf[lane] for name, leaf in at.state.model.items()})
     return module.eval()
 
 
@@ -129,8 +129,8 @@ def test_the_block_size_changes_nothing(model: str, monkeypatch: pytest.MonkeyPa
         for metric in LOSSES + ACCURACIES:
             for lane in (0, 1):
                 assert series(cut, metric, lane) == pytest.approx(series(whole, metric, lane), rel=1e-12)
-        for name, leaf in whole.state.items():
-            assert torch.equal(cut.state[name], leaf)
+        for name, leaf in whole.state.model.items():
+            assert torch.equal(cut.state.model[name], leaf)
 
 
 def test_blocks_of_lanes_with_data_sets_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,8 +149,8 @@ def test_samples_stored_as_bytes_train_and_measure_as_prepared_ones() -> None:
     _, ready = finish([Setting(**common)])
     program, stored = finish([Setting(**common, dataset="user_modules:stored_digits")])
     assert program.clients.x.dtype == program.clients.test_x.dtype == torch.uint8
-    for name, leaf in ready.state.items():
-        torch.testing.assert_close(stored.state[name], leaf, rtol=1e-5, atol=1e-5)
+    for name, leaf in ready.state.model.items():
+        torch.testing.assert_close(stored.state.model[name], leaf, rtol=1e-5, atol=1e-5)
     for metric in LOSSES:
         assert series(stored, metric) == pytest.approx(series(ready, metric), rel=1e-5)
 
@@ -220,8 +220,8 @@ def test_the_gpu_trains_what_the_cpu_trains(algorithm: str) -> None:
     _, here = finish(settings)
     program = Program(settings, torch.device("cuda"))
     *_, there = advance(program, start(program))
-    for name, leaf in here.state.items():
-        torch.testing.assert_close(there.state[name].cpu(), leaf, rtol=1e-9, atol=1e-11)
+    for name, leaf in here.state.model.items():
+        torch.testing.assert_close(there.state.model[name].cpu(), leaf, rtol=1e-9, atol=1e-11)
     for metric in LOSSES:
         for lane in (0, 1):
             assert series(there, metric, lane) == pytest.approx(series(here, metric, lane), rel=1e-9)
@@ -229,9 +229,9 @@ def test_the_gpu_trains_what_the_cpu_trains(algorithm: str) -> None:
 
 def test_evaluating_leaves_the_parameters_alone() -> None:
     program, at = finish([Setting(model="mlp", rounds=1)])
-    before = {name: leaf.clone() for name, leaf in at.state.items()}
-    first = program.evaluate(at.state, 1, program.order(0))
-    again = program.evaluate(at.state, 1, program.order(0))
-    for name, leaf in at.state.items():
+    before = {name: leaf.clone() for name, leaf in at.state.model.items()}
+    first = program.evaluate(at.state.model, 1, program.order(0))
+    again = program.evaluate(at.state.model, 1, program.order(0))
+    for name, leaf in at.state.model.items():
         assert torch.equal(leaf, before[name])
     assert all(np.array_equal(first[metric], again[metric]) for metric in first)

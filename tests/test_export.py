@@ -18,11 +18,10 @@ import baton
 from baton import cli, export, study
 from baton.errors import BadInput
 from baton.export import mlflow as to_mlflow
-from baton.ledger import COLUMNS as BYTES
+from baton.seam import State
 from baton.setting import Setting
-from baton.simulate.engine import Snapshot
-from baton.simulate.evaluate import COLUMNS, EXACT
-from baton.store import Store
+from baton.store import History, Snapshot, Store
+from baton.store.columns import MEASURED, METRICS
 from baton.study import Study
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")  # MLflow's
@@ -78,10 +77,11 @@ def store(tmp_path: Path, small: Study) -> Store:
 def put(store: Store, setting: Setting, diverged: int = -1, until: int = 8) -> None:
     """A run with awkward numbers: exact metrics at every round, others now and then, one that overflowed."""
     rng = np.random.default_rng(int(setting.run_id, 16))
-    history: dict[str, list[tuple[int, Any]]] = {m: [(r, rng.lognormal(0, 9, 1)) for r in ROUNDS] for m in COLUMNS[:3]}
+    history: dict[str, list[tuple[int, Any]]] = {m: [(r, rng.lognormal(0, 9, 1)) for r in ROUNDS] for m in MEASURED[:3]}
     history["train_loss"][1] = (2, np.array([np.inf]))
     history["distance"] = [(r, rng.random(1)) for r in range(9)]
-    at = Snapshot(until, {"x": torch.zeros(1, 1)}, torch.tensor([diverged]), history)
+    so_far = History({metric: [row for row in rows if row[0] <= until] for metric, rows in history.items()})
+    at = Snapshot(until, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([diverged]), so_far)
     store.show([setting], at) if until < 8 else store.finish([setting], at)
 
 
@@ -105,7 +105,7 @@ def table(store: Store, settings: list[Setting]) -> list[dict[str, Any]]:
         lost = [row["round"] for row in rows if all(row[n] is None or math.isnan(row[n] or 0) for n in names)]
         end = {"complete": store.complete(s.run_id), "diverged": int(lost[0] or 0) if lost else None}
         for row in rows:
-            metrics = {name: row.get(name) for name in (*COLUMNS, *EXACT, *BYTES)}
+            metrics = {name: row.get(name) for name in METRICS}
             found.append({"run": s.run_id, **s.model_dump(), "round": int(row["round"] or 0), **metrics, **end})
     return found
 
@@ -157,7 +157,7 @@ def test_parquet_reads_back_exactly(
     types = {field.name: str(field.type) for field in found.schema}
     assert {types[n] for n in ("run", "algorithm", "sampling", "dtype")} == {"string"}
     assert {types[n] for n in ("seed", "round", "diverged", "clients")} == {"int64"}
-    assert {types[n] for n in ("lr", "clip", *COLUMNS, *EXACT, *BYTES)} == {"double"}
+    assert {types[n] for n in ("lr", "clip", *METRICS)} == {"double"}
     assert types["complete"] == "bool"
     about = {b"baton.study": b"small", b"baton.version": baton.__version__.encode()}
     assert {key: found.schema.metadata[key] for key in about} == about

@@ -14,24 +14,18 @@ ROOT = Path(baton.__file__).parent
 
 LAYERS = [  # a room imports only from rooms above it
     ["baton", "errors"],
-    ["names", "rng", "lanes", "arithmetic", "together"],
-    ["datasets"],
-    ["partitions", "models", "schedules", "algorithms", "nn"],
+    ["fields", "usercode", "rng", "lanes", "paper"],
+    ["names", "seam", "theory"],
+    ["datasets", "partitions", "schedules", "rates", "failures", "algorithms", "nn"],
+    ["models", "ledger"],
     ["setting"],
-    ["study", "clients", "paper"],
-    ["legs", "match", "theory", "ledger"],
-    ["tuning"],
-    ["evaluate"],
-    ["program"],
-    ["rounds", "books", "leak"],
-    ["engine"],
-    ["memory", "store", "constants"],
-    ["sweep", "drift"],
-    ["search"],
-    ["advise"],
-    ["progress", "report", "export"],
-    ["watch"],
-    ["api"],
+    ["study", "clients", "store"],
+    ["legs", "search"],
+    ["simulate", "sites"],
+    ["constants", "sweep"],
+    ["measure", "advise"],
+    ["report", "export"],
+    ["watch", "api"],
     ["cli"],
     ["__main__"],
 ]
@@ -89,9 +83,36 @@ def test_there_are_no_cycles_inside_rooms_either() -> None:
 
 def test_the_layers_would_notice_a_wrong_import(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
-    bad.write_text("import torch\nfrom baton import engine\n\ndef late():\n    from baton.store import Store\n")
+    bad.write_text(
+        "import torch\nfrom baton.simulate import engine\n\ndef late():\n    from baton.store import Store\n"
+    )
     assert imported(bad, MODULES) == {"baton.simulate.engine", "baton.store"}
-    assert LEVEL["engine"] > LEVEL["rng"]
+    assert LEVEL["simulate"] > LEVEL["store"] > LEVEL["rng"]
+
+
+def reached(start: str) -> set[str]:
+    """The rooms that a room's modules import, and those that these import, and so on."""
+    found, left = set[str](), [module for module in MODULES if room(module) == start]
+    while left:
+        new = imported(MODULES[left.pop()], MODULES) - found
+        found |= new
+        left += new
+    return {room(module) for module in found}
+
+
+def test_what_reads_a_store_loads_nothing_that_trains() -> None:
+    assert not reached("store") & {"simulate", "legs", "ledger", "clients", "sweep"}
+    assert "simulate" in reached("sweep")
+
+
+@pytest.mark.parametrize(
+    ("those", "other"),
+    [("baton.nn.native", "datasets"), ("baton.nn.cuda", "datasets"), ("baton.legs", "algorithms")],
+)
+def test_what_computes_knows_neither_data_sets_nor_algorithms(those: str, other: str) -> None:
+    for module, path in MODULES.items():
+        if f"{module}.".startswith(f"{those}."):
+            assert other not in {room(name) for name in imported(path, MODULES)}, module
 
 
 HEAVY = ("torch", "numpy", "matplotlib", "sklearn", "pydantic")
@@ -110,4 +131,5 @@ def test_the_report_trains_nothing() -> None:
     """It reads the store only; nothing in it reaches the engine by name."""
     for module, path in MODULES.items():
         if room(module) == "report":
-            assert not imported(path, MODULES) & {"baton.simulate.engine", "baton.sweep", "baton.legs", "baton.clients"}
+            rooms = {room(name) for name in imported(path, MODULES)}
+            assert not rooms & {"simulate", "sweep", "legs", "clients"}, module

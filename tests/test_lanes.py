@@ -41,9 +41,9 @@ def crowd(**common: object) -> list[Setting]:
 
 
 def assert_same_lane(alone: Snapshot, together: Snapshot, lane: int, rtol: float) -> None:
-    for name, leaf in alone.state.items():
+    for name, leaf in alone.state.model.items():
         scale = float(leaf.abs().max())
-        torch.testing.assert_close(together.state[name][lane], leaf[0], rtol=0, atol=rtol * scale)
+        torch.testing.assert_close(together.state.model[name][lane], leaf[0], rtol=0, atol=rtol * scale)
     assert int(alone.diverged[0]) == int(together.diverged[lane])
     assert alone.history.keys() == together.history.keys()
     for metric in alone.history:
@@ -105,13 +105,13 @@ def test_a_lane_that_diverges_is_recorded_frozen_and_harmless(kind: str, algorit
     assert seen[-1].diverged.tolist() == [-1, at, -1]
     for snapshot in seen:
         assert int(snapshot.diverged[1]) == (at if snapshot.round >= at else -1)
-        for name, leaf in snapshot.state.items():
+        for name, leaf in snapshot.state.model.items():
             assert bool(leaf.isfinite().all())
             if snapshot.round >= at:
-                assert torch.equal(leaf[1], seen[at - 1].state[name][1])
+                assert torch.equal(leaf[1], seen[at - 1].state.model[name][1])
     _, harmless = finish([calm[0], calm[2], calm[1]])  # a calm lane in its place: the rest bit for bit
-    for name, leaf in seen[-1].state.items():
-        assert torch.equal(leaf[[0, 2]], harmless.state[name][[0, 2]])
+    for name, leaf in seen[-1].state.model.items():
+        assert torch.equal(leaf[[0, 2]], harmless.state.model[name][[0, 2]])
     for metric, rows in seen[-1].history.items():
         for (_, a), (_, b) in zip(rows, harmless.history[metric], strict=True):
             assert np.array_equal(a[[0, 2]], b[[0, 2]])
@@ -213,7 +213,7 @@ def test_dropout_of_short_batches_does_not_depend_on_the_padding() -> None:
 
 def test_training_with_dropout_is_not_training_without() -> None:
     with_it, without = (finish([Setting(model=f"mlp:dropout={p}", rounds=1)])[1] for p in (0.5, 0))
-    assert not torch.equal(with_it.state["1.weight"], without.state["1.weight"])
+    assert not torch.equal(with_it.state.model["1.weight"], without.state.model["1.weight"])
 
 
 # Any module

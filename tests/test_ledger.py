@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from baton import algorithms, cli, ledger
 from baton.api import run
 from baton.clients import batches, taken
-from baton.ledger import COLUMNS, Prices, Rates
+from baton.ledger import Prices, Rates
 from baton.ledger.books import traffic, ways
 from baton.legs.split import SplitLegs
 from baton.setting import Setting
 from baton.simulate.engine import Program
-from baton.store import Store, _pack, write
+from baton.store import Store
+from baton.store.columns import BYTES
+from baton.store.files import save
 from contracts.examples import CPU, finish
 from test_leg import lanes_of, table
 from test_sweep import files
@@ -32,7 +34,7 @@ def sent(spec: str, model: str = "mlp", **more: object) -> dict[str, float]:
     """Bytes of two rounds of three participants."""
     common = {"model": model, "clients": 5, "participants": 3, "local_steps": 4, "rounds": 2, "batch_size": 20}
     _, last = finish([Setting(**{**common, "algorithm": spec, **more})])
-    return {column: float(last.history[column][-1][1][0]) for column in COLUMNS}
+    return {column: float(last.history.last(column)[1][0]) for column in BYTES}
 
 
 PRICE = Prices(
@@ -140,7 +142,7 @@ def test_rounds_add_up() -> None:
     program = Program([Setting(model="mlp", clients=30, participants=3, algorithm="ssl:cut=1", rounds=50)], CPU)
     whole = traffic(program, range(50))
     parts = [traffic(program, range(first, last)) for first, last in ((0, 7), (7, 8), (8, 50))]
-    assert all(whole[column] == sum(part[column] for part in parts) for column in COLUMNS)
+    assert all(whole[column] == sum(part[column] for part in parts) for column in BYTES)
 
 
 # In the store
@@ -151,7 +153,7 @@ def test_columns_grow_from_zero(spec: str, tmp_path: Path) -> None:
     setting = Setting(model="mlp", clients=4, participants=2, rounds=7, eval_every=3, algorithm=spec)
     (done,) = run(setting, tmp_path, quiet=True)
     assert done.metrics["round"].tolist() == [0, 3, 6, 7]
-    total = sum(done.metrics[column] for column in COLUMNS)
+    total = sum(done.metrics[column] for column in BYTES)
     assert total[0] == 0
     assert (np.diff(total) > 0).all()
     assert total[1] * 7 == total[3] * 3  # every client has more than K batches here
@@ -164,8 +166,8 @@ def aged(root: Path, runs: Sequence[str]) -> None:
         path = root / run_id / "metrics.csv"
         rows = [line.split(",") for line in path.read_text().splitlines()]
         path.write_text("\n".join(",".join(row[:-3]) for row in rows) + "\n")
-        about = {key: value for key, value in store._about(run_id).items() if key != "way"}
-        write(root / run_id / "state.safetensors", _pack(store.params(run_id), about))
+        about = {key: value for key, value in store.about(run_id)._asdict().items() if key != "way"}
+        save(root / run_id / "state.safetensors", store.params(run_id), about)
 
 
 @pytest.mark.parametrize("some", [False, True], ids=["all", "some of them"])
@@ -176,7 +178,7 @@ def test_runs_of_an_older_store_are_read_and_gone_on_with(some: bool, tmp_path: 
     aged(tmp_path / "on", [s.run_id for s in short[: 1 if some else 2]])
     old = Store(tmp_path / "on").read(short[0].run_id)
     assert old.way is None
-    assert not [name for name in old.metrics if name in COLUMNS]
+    assert not [name for name in old.metrics if name in BYTES]
     run(long, tmp_path / "on", quiet=True)
     run(long, tmp_path / "scratch", quiet=True)
     scratch = files(tmp_path / "scratch")
@@ -212,7 +214,7 @@ def test_the_command_says_what_the_run_will_count(
     for spec, r in zip(specs, done, strict=True):
         alone = json.loads(told(capsys, monkeypatch, *flags, "-a", spec))["algorithms"][r.setting.algorithm]
         assert alone == every.get(spec, alone)
-        for column in COLUMNS:
+        for column in BYTES:
             way = column.removeprefix("bytes_")
             assert alone["run"][way] == pytest.approx(r.metrics[column][-1])
             assert alone["leg"][way] * 4 * 9 == pytest.approx(alone["run"][way])
@@ -272,5 +274,5 @@ def test_a_stored_run_knows_its_way(spec: str, tmp_path: Path) -> None:
         assert r.way is not None
         assert r.way["client_flops"] + r.way["server_flops"] == pytest.approx(work * float(mean[lane]))
         if not at_once and "version" not in spec:  # all that is sent lies on the way
-            for column in COLUMNS:
+            for column in BYTES:
                 assert r.metrics[column][-1] == pytest.approx(9 * r.way[column[6:]])

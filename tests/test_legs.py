@@ -89,7 +89,7 @@ def test_whole_runs_agree(model: str, algorithm: str, monkeypatch: pytest.Monkey
         first = start(program)
         *_, last = advance(program, first)
         ends.append(last)
-    assert far(ends[0].state, ends[1].state, first.state) < 1e-3
+    assert far(ends[0].state.model, ends[1].state.model, first.state.model) < 1e-3
     for metric, rows in ends[0].history.items():
         for (_, a), (_, b) in zip(rows, ends[1].history[metric], strict=True):
             assert a == pytest.approx(b, rel=1e-3, abs=1.0 if "accuracy" in metric else 1e-3)

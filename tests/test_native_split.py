@@ -233,8 +233,8 @@ def test_ssl_in_c_is_sfl_in_c_and_splitfed_pfl(split: str, plain_: str, model: s
         first = start(program)
         *_, last = advance(program, first)
         ends.append(last)
-    assert all(torch.equal(leaf[0], ends[1].state[n][0]) for n, leaf in ends[0].state.items())
-    assert far(ends[0].state, ends[1].state, first.state) < 1e-3
+    assert all(torch.equal(leaf[0], ends[1].state.model[n][0]) for n, leaf in ends[0].state.model.items())
+    assert far(ends[0].state.model, ends[1].state.model, first.state.model) < 1e-3
     for metric, rows in ends[0].history.items():
         if not metric.startswith("bytes"):
             for (_, a), (_, b) in zip(rows, ends[1].history[metric], strict=True):

@@ -127,7 +127,7 @@ def test_parallel_is_its_closed_form_over_500_rounds(steps: int) -> None:
         (q1, t1), (q2, t2) = maps(setting)
         q, t = (q1 + q2) / 2, (t1 + t2) / 2
         exact = np.array([q**r * 10 + t * (r if q == 1 else (1 - q**r) / (1 - q)) for r in range(501)])
-        got = np.array([float(at.state["x"][lane, 0]) for at in seen])
+        got = np.array([float(at.state.model["x"][lane, 0]) for at in seen])
         scale = np.abs(exact).max()
         assert np.abs(got - exact).max() <= 1e-12 * scale, setting
         distance = np.array(list(series(seen[-1], "distance", lane).values()))
@@ -149,7 +149,7 @@ def test_sequential_is_its_closed_form_over_500_rounds_given_the_order(steps: in
                 q, t = clients[client]
                 x = q * x + t
             exact.append(x)
-        got = np.array([float(at.state["x"][lane, 0]) for at in seen])
+        got = np.array([float(at.state.model["x"][lane, 0]) for at in seen])
         scale = max(np.abs(exact).max(), max(abs(t) for _, t in clients))
         assert np.abs(got - np.array(exact)).max() <= 1e-12 * scale, setting
 
@@ -179,7 +179,7 @@ def test_vectors_follow_the_matrix_closed_form(algorithm: str) -> None:
         else:
             factor = 0.5 if "server_lr" in algorithm else 1.0
             x = x + factor * (np.mean([q[m] @ x + t[m] for m in order], axis=0) - x)
-        np.testing.assert_allclose(seen[round + 1].state["x"][0], x, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(seen[round + 1].state.model["x"][0], x, rtol=1e-12, atol=1e-12)
 
 
 # The random family
@@ -324,11 +324,11 @@ def test_distance_and_objective_gap_at_every_round_from_0(spec: str, start: str)
 
     optimum = np.linalg.solve(hessian.mean(0), -c.mean(0))
     at = seen[-1]
-    assert seen[0].state["x"][0].tolist() == [float(start)] * len(optimum)
+    assert seen[0].state.model["x"][0].tolist() == [float(start)] * len(optimum)
     assert list(series(at, "distance")) == list(series(at, "objective_gap")) == [0, 1, 2, 3, 4, 5, 6]
     assert list(series(at, "test_loss")) == [0, 4, 6]
     for snapshot in seen:
-        x = snapshot.state["x"][0].numpy()
+        x = snapshot.state.model["x"][0].numpy()
         distance, gap = (series(at, metric)[snapshot.round] for metric in ("distance", "objective_gap"))
         assert distance == pytest.approx(np.linalg.norm(x - optimum), rel=1e-12)
         assert gap == pytest.approx(objective(x) - objective(optimum), rel=1e-9, abs=1e-10)

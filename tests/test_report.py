@@ -14,9 +14,9 @@ import torch
 from baton import run, study
 from baton.errors import BadInput
 from baton.report import curves, figures, grid, report, tables, words
+from baton.seam import State
 from baton.setting import Setting
-from baton.simulate.engine import Snapshot
-from baton.store import Store
+from baton.store import History, Snapshot, Store
 from baton.study import Study
 
 ROUNDS = [0, 2, 4, 6, 8]
@@ -42,7 +42,9 @@ def put(store: Store, setting: Setting, series: list[float], diverged: int = -1,
         metric: [(r, np.array([x])) for r, x in zip(ROUNDS, series, strict=True)],
         "train_loss": [(r, np.array([1.0])) for r in range(9)],
     }
-    store.finish([setting], Snapshot(8, {"x": torch.zeros(1, 1)}, torch.tensor([diverged]), history))
+    store.finish(
+        [setting], Snapshot(8, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([diverged]), History(history))
+    )
 
 
 def series(setting: Setting) -> list[float]:

@@ -15,9 +15,9 @@ from baton.errors import BadInput
 from baton.report import about, bands, figures, grid, interactive, report, sheets, thin, words
 from baton.report.built import build
 from baton.report.reading import Reading
+from baton.seam import State
 from baton.setting import Setting
-from baton.simulate.engine import Snapshot
-from baton.store import Store
+from baton.store import History, Snapshot, Store
 from baton.study import Study
 from browser import CHROMIUM, Browser
 from test_report import fill, first, make, put, series
@@ -218,7 +218,9 @@ def short(setting: Setting) -> Setting:
 
 def put_short(store: Store, setting: Setting, values: list[float], diverged: int = -1) -> None:
     history = {"test_accuracy": [(r, np.array([x])) for r, x in zip((0, 2, 4), values, strict=True)]}
-    store.finish([setting], Snapshot(4, {"x": torch.zeros(1, 1)}, torch.tensor([diverged]), history))
+    store.finish(
+        [setting], Snapshot(4, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([diverged]), History(history))
+    )
 
 
 def test_the_curve_shown_is_the_one_that_the_search_chose(store: Store) -> None:

@@ -22,9 +22,9 @@ from baton import paper, study
 from baton.errors import BadInput
 from baton.report import compare, grid, latex, layout, tables, words
 from baton.report.grid import leader, leaders
+from baton.seam import State
 from baton.setting import Setting
-from baton.simulate.engine import Snapshot
-from baton.store import Run, Store
+from baton.store import History, Run, Snapshot, Store
 from baton.study import Study
 
 Series = Callable[[Setting], Sequence[float] | None]  # one value an evaluation from round 0; None: not run
@@ -55,7 +55,7 @@ def put(store: Store, setting: Setting, values: Sequence[float]) -> None:
     ends = rounds[-1] == setting.rounds and not math.isnan(values[-1])
     history = {"test_accuracy": [(r, np.array([float(x)])) for r, x in zip(rounds, values, strict=True)]}
     lost = torch.tensor([-1 if ends else rounds[-1]])
-    store.finish([setting], Snapshot(setting.rounds, {"x": torch.zeros(1, 1)}, lost, history))
+    store.finish([setting], Snapshot(setting.rounds, State({"x": torch.zeros(1, 1)}), {}, lost, History(history)))
 
 
 def fill(store: Store, shown: Study, values: Series) -> Store:

@@ -11,9 +11,9 @@ from torch import Tensor
 from baton.algorithms import ALGORITHMS
 from baton.algorithms.sequential import sequential
 from baton.errors import BadInput
+from baton.failures import Failing, Policy, failing, policy
 from baton.names import lane
 from baton.setting import ADDED, Setting, kin
-from baton.sites.failures import Failing, Policy, failing, policy
 
 BAD = [
     ({"lrr": 0.1}, "lrr: no such setting; did you mean 'lr'"),

@@ -14,12 +14,12 @@ import torch
 
 from baton import datasets, paper, report, study
 from baton.api import run, tune
+from baton.seam import State
 from baton.search import choices, wanted
 from baton.search.rules import METHODS, Choice, cells, search, shorter
 from baton.setting import Setting
-from baton.simulate import evaluate
-from baton.simulate.engine import Snapshot
-from baton.store import Store
+from baton.store import History, Snapshot, Store
+from baton.store.columns import EXACT, MEASURED
 from baton.study import Study, keys
 from made_data import write_idx
 
@@ -202,7 +202,7 @@ def test_results(name: str) -> None:
 def test_training_curves_are_those_of_the_results(name: str) -> None:
     curves, results = read(f"curves_{name}"), read(name)
     assert (curves.groups, curves.tune) == (results.groups, results.tune)
-    assert {curves.report["metric"], *curves.report["also"]} == set(evaluate.COLUMNS) - {"test_loss"}
+    assert {curves.report["metric"], *curves.report["also"]} == set(MEASURED) - {"test_loss"}
     assert curves.report["smooth"] == (0.08 if "mnist" in name else 0.04)
     assert curves.report["shade"] == "std"
 
@@ -441,9 +441,9 @@ def test_every_study_has_its_page(name: str, tmp_path: Path) -> None:
     found, store = study.read(name, 0.01), Store(tmp_path / "runs")
     for s in found.settings:
         rounds = range(0, s.rounds + 1, s.eval_every)
-        metrics = (*evaluate.COLUMNS, *(evaluate.EXACT if s.dataset.startswith("quadratic") else ()))
+        metrics = (*MEASURED, *(EXACT if s.dataset.startswith("quadratic") else ()))
         history = {name: [(r, np.array([50 + r + s.lr])) for r in rounds] for name in metrics}
-        store.finish([s], Snapshot(s.rounds, {"x": torch.zeros(1, 1)}, torch.tensor([-1]), history))
+        store.finish([s], Snapshot(s.rounds, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([-1]), History(history)))
     page = report.report([found], store, tmp_path / "page")
     made = {path.name for path in page.parent.iterdir()}
     assert {f"{name}.csv", "index.html"} <= made

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ from baton.api import run
 from baton.errors import BadInput
 from baton.setting import Setting
 from baton.simulate import memory
-from baton.simulate.engine import Program
-from baton.simulate.rounds import Simulation
-from baton.store import Store, Work
-from baton.sweep import Plan, plan, sweep
+from baton.simulate.engine import Program, first
+from baton.simulate.kept import Kept
+from baton.simulate.rounds import one
+from baton.store import Snapshot, Store, Work
+from baton.sweep import Plan, chunk, plan, sweep
 
 CPU = torch.device("cpu")
 BASE = {"rounds": 12, "clients": 5, "participants": 2, "local_steps": 2, "eval_every": 3}
@@ -92,6 +94,23 @@ def test_stopped_and_gone_on_with_gives_the_same_bytes(tmp_path: Path, stop: int
     assert finish(settings, tmp_path / "pieces") <= 24 - stop
     assert files(tmp_path / "pieces") == files(tmp_path / "whole")
     assert not list((tmp_path / "pieces" / ".work").iterdir())
+
+
+@pytest.mark.parametrize("algorithm", ["fedavgm", "scaffold"])  # the server keeps something; the clients do too
+@pytest.mark.parametrize("stop", [1, 5, 12])
+def test_all_that_is_kept_between_rounds_is_gone_on_with(algorithm: str, stop: int, tmp_path: Path) -> None:
+    settings = [Setting(**BASE, algorithm=algorithm, lr=lr) for lr in (0.1, 0.5)]
+    finish(settings, tmp_path / "whole")
+    finish(settings, tmp_path / "pieces", stop_after=stop)
+    finish(settings, tmp_path / "pieces")
+    assert files(tmp_path / "pieces") == files(tmp_path / "whole")
+    finish([Setting(**{**s.model_dump(), "rounds": 6}) for s in settings], tmp_path / "on")
+    finish(settings, tmp_path / "on")
+    scratch = files(tmp_path / "whole")
+    assert {name: data for name, data in files(tmp_path / "on").items() if name in scratch} == scratch
+    kept = Store(tmp_path / "whole").resume([Setting(**{**settings[0].model_dump(), "rounds": 15})], 12, CPU)
+    assert all(leaf.any() for leaf in kept.state.server.values())
+    assert bool(kept.clients) == (algorithm == "scaffold")
 
 
 def test_chunks_stay_as_laid_when_memory_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,11 +191,10 @@ def test_memory_is_what_a_round_of_many_lanes_takes_for_each(model: str, algorit
     lanes = [Setting(**common, seed=seed) for seed in range(40)]
     each = memory.measured(lanes[0], CPU)
     program = Program(lanes, CPU)
-    state = program.algorithm.init(program.net.init(program.seeds))
-    order = program.order(0)
+    at, order, now = first(program), program.order(0), program.now(0, program.rate(0))
     with memory.Allocated() as found:
-        program.algorithm.round(state, order, Simulation(program, 0, order, program.draw(0, order)))
-    taken = found.peak + 2 * sum(leaf.nbytes for leaf in state.values())
+        one(program, now, order, program.ahead(0, order), at.state, Kept(at.clients), at.diverged)
+    taken = found.peak + 2 * sum(leaf.nbytes for leaf in at.state.model.values())
     assert 0.8 * taken <= each * len(lanes) <= 3 * taken
 
 
@@ -246,7 +264,74 @@ def test_work_in_flight_round_trips(tmp_path: Path) -> None:
     at = Work(Store(tmp_path), folder.name).load(0, CPU)
     assert at.round == 5
     assert [r for r, _ in at.history["test_loss"]] == [0, 3]
-    assert at.state["1.weight"].shape == (6, 10, 64)
+    assert at.state.model["1.weight"].shape == (6, 10, 64)
+
+
+# When to save
+
+
+def saves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, checkpoint: float, save_takes: float) -> list[int]:
+    """The rounds at which a run was saved, on a clock by which a round takes a second."""
+    clock, saved = [0.0], list[int]()
+    rounds = chunk.advance
+
+    def ticking(program: Program, at: Snapshot) -> Iterator[Snapshot]:
+        for after in rounds(program, at):
+            clock[0] += 1.0
+            yield after
+
+    def save(_work: Work, _number: int, at: Snapshot) -> None:
+        clock[0] += save_takes
+        saved.append(at.round)
+
+    monkeypatch.setattr(chunk, "advance", ticking)
+    monkeypatch.setattr(chunk.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(Work, "save", save)
+    finish([Setting(**{**BASE, "rounds": 100})], tmp_path, checkpoint=checkpoint)
+    return saved
+
+
+def test_checkpoints_are_as_far_apart_as_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert saves(monkeypatch, tmp_path, 9.5, 0.0) == [*range(10, 100, 10), 100]
+
+
+def test_writing_takes_a_tenth_of_the_time_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert saves(monkeypatch, tmp_path, 9.5, 2.45) == [10, 35, 60, 85]
+
+
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C in the middle of a round."""
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_ctrl_c_inside_a_round_saves_no_mix_of_two_rounds(
+    keeps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients' own tables are written as a round goes: then the last checkpoint is what is gone on from."""
+    rounds, stop = chunk.advance, [True]
+
+    def keeping(program: Program, at: Snapshot) -> Iterator[Snapshot]:
+        table = at.clients or ({"x": torch.zeros(1, 5, 1)} if keeps else {})
+        for after in rounds(program, at):
+            for leaf in table.values():
+                leaf += 1
+            if after.round == 5 and stop:
+                raise Stopped
+            yield after._replace(clients=table)
+
+    monkeypatch.setattr(chunk, "advance", keeping)
+    setting = Setting(**BASE)
+    with pytest.raises(Stopped):
+        finish([setting], tmp_path, checkpoint=0.0)
+    (folder,) = (tmp_path / ".work").iterdir()
+    at = Work(Store(tmp_path), folder.name).load(0, CPU)
+    assert at.round <= 4 if keeps else at.round == 4
+    assert not keeps or (at.clients["x"] == at.round).all()
+    stop.clear()
+    finish([setting], tmp_path)
+    resumed = Store(tmp_path).resume([Setting(**{**BASE, "rounds": 15})], 12, CPU)
+    assert not keeps or (resumed.clients["x"] == 12).all()
+    assert resumed.round == 12
 
 
 # Side by side
@@ -265,7 +350,8 @@ def narrow() -> list[Setting]:
 
 @pytest.fixture
 def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("baton.sweep.cores", lambda: 4)
+    for module in ("planning", "call"):
+        monkeypatch.setattr(f"baton.sweep.{module}.cores", lambda: 4)
 
 
 @pytest.mark.usefixtures("four_cores")

@@ -3,13 +3,14 @@
 import hashlib
 import json
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from baton import algorithms, datasets, rates
 from baton.errors import BadInput, nearest
 from baton.failures import FAILURES, POLICIES, failing, policy
+from baton.fields import Fields
 from baton.models import MODELS
 from baton.names import canonical, shared
 from baton.partitions import PARTITIONS
@@ -32,32 +33,10 @@ ADDED = ("momentum", "lr_schedule", "failures", "on_failure")  # written unless 
 APART = ("dataset", "partition", "lr", "lr_schedule", "clip", "weight_decay", "momentum", "seed")  # from lane to lane
 
 
-class Setting(BaseModel):
+class Setting(Fields, BaseModel):
     """One run. Fields left out take the data set's defaults; the numbers are the paper's letters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-    dataset: str = Field("digits", description="data set, e.g. digits or quadratic:zeta=1,delta=1/3")
-    partition: str = Field("iid", description="who holds which samples, e.g. exdir:C=1,alpha=10")
-    model: str = Field("logistic", description="model, e.g. mlp:hidden=64")
-    algorithm: str = Field("sequential", description="sequential, parallel, ssl:cut=... or splitfed:cut=...")
-    schedule: str = Field("shuffled", description="who takes part, in what order")
-    clients: int = Field(10, ge=1, description="M, all clients")
-    participants: int = Field(10, ge=1, description="S, clients of one round; all M if left out")
-    local_steps: int = Field(5, ge=1, description="K, SGD steps of one leg")
-    rounds: int = Field(100, ge=1, description="R, training rounds")
-    batch_size: int = Field(20, ge=1, description="b, samples of one step")
-    sampling: Literal["shuffle", "replacement"] = Field("shuffle", description="how a leg draws its batches")
-    lr: float = Field(0.1, gt=0, description="eta, the learning rate")
-    clip: float = Field(0.0, ge=0, description="largest gradient norm; 0 = no clipping")
-    weight_decay: float = Field(0.0, ge=0, description="added to the gradient after clipping")
-    momentum: float = Field(0.0, ge=0, lt=1, description="of a leg's steps; starts at 0 in each leg")
-    lr_schedule: str = Field("constant", description="the learning rate over rounds, e.g. cosine or step:every=50")
-    failures: str = Field("none", description="legs that do not come back, e.g. share:p=0.1 or clients:who=3+7")
-    on_failure: str = Field("skip", description="what is done then: skip, retry:times=2, reroute:times=2 or abort")
-    seed: int = Field(1, ge=0, lt=1 << 63, description="of every draw in the run")
-    eval_every: int = Field(4, ge=1, description="rounds between evaluations")
-    dtype: Literal["float32", "float64"] = Field("float32", description="of parameters and arithmetic")
 
     def __init__(self, **values: Any) -> None:
         try:

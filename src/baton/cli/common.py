@@ -19,7 +19,7 @@ app = typer.Typer(
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="The store of runs.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to train.")]
 Memory = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Memory to use, e.g. 2GB [default: half of what is free].")
+    str | None, typer.Option(metavar="SIZE", help="Memory to use, e.g. 2GB \\[default: half of what is free].")
 ]
 Precision = Annotated[
     str, typer.Option(metavar="auto|fp32|tf32|bf16", help="Of the operands of matrix products on a GPU.")
@@ -39,7 +39,7 @@ Method = Annotated[
     typer.Option(
         "--method",
         metavar="simple|coarse-fine|halving|paper",
-        help="How the study is searched [default: as it says].",
+        help="How the study is searched \\[default: as it says].",
         show_default=False,
     ),
 ]

@@ -12,11 +12,11 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 import baton
+from baton.fields import FIELDS
 from baton.ledger import Rates
 from baton.report import about, compare, cost, interactive, layout, search, sheets, tables, thin, words
 from baton.report.built import Built
 from baton.report.curves import lost
-from baton.setting import Setting
 from baton.store import Store
 
 LARGE = 300_000  # bytes of a picture in the page
@@ -119,7 +119,7 @@ def section(
         **about.settings(found),
         "gaps": about.gaps(study, panels, found),
         "losses": about.losses(study, panels, found),
-        "meaning": {field: info.description or "" for field, info in Setting.model_fields.items()},
+        "meaning": {name: field.help for name, field in FIELDS.items()},
         "journal": trained,
     }
 

@@ -15,7 +15,7 @@ from baton.simulate import memory as mem
 from baton.simulate.arithmetic import How, arithmetic, cores
 from baton.store import Laid, Store, Work
 from baton.sweep.chunk import CHECKPOINT_SECONDS, Chunk, carry_out
-from baton.sweep.plan import plan
+from baton.sweep.planning import plan
 from baton.sweep.together import together
 
 

@@ -1,0 +1,227 @@
+"""What is kept: histories, the three drawers of a state, files that appear whole, and stores of before."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from baton.errors import BadInput
+from baton.lanes import Params
+from baton.seam import State
+from baton.setting import Setting
+from baton.store import History, Snapshot, Store, Work, files
+from baton.store.columns import BYTES, EXACT, MEASURED
+from baton.store.metrics import from_csv, tables, to_csv
+
+CPU = torch.device("cpu")
+
+
+def row(*values: float) -> NDArray[np.float64]:
+    return np.array(values, dtype=float)
+
+
+def listed(history: History) -> dict[str, list[tuple[int, list[float]]]]:
+    return {metric: [(r, values.tolist()) for r, values in rows] for metric, rows in history.items()}
+
+
+# Histories
+
+
+def test_a_history_is_its_own_whatever_is_added_later() -> None:
+    seen = [History()]
+    for r in range(5):
+        found = {"distance": row(r)} | ({"test_loss": row(10 * r)} if r % 2 == 0 else {})
+        seen.append(seen[-1].then(r, found))
+    for rounds, history in enumerate(seen):
+        own = {"distance": [(r, [float(r)]) for r in range(rounds)]} | {
+            "test_loss": [(r, [10.0 * r]) for r in range(0, rounds, 2)]
+        }
+        assert listed(history) == {metric: rows for metric, rows in own.items() if rows}
+        assert len(history) == len(listed(history))
+    assert seen[-1].last("test_loss")[0] == 4
+    assert [r for r, _ in seen[-1].after("distance", 2)] == [3, 4]
+    assert [r for r, _ in seen[3].after("distance", -1)] == [0, 1, 2]
+    assert "distance" in seen[1]
+    assert "distance" not in seen[0]
+
+
+def test_two_that_go_on_from_the_same_history_do_not_mix() -> None:
+    begun = History({"distance": [(0, row(1.0)), (1, row(2.0))]})
+    one, other = begun.then(2, {"distance": row(3.0)}), begun.then(2, {"distance": row(-3.0)})
+    more = one.then(3, {"distance": row(4.0)})
+    assert listed(begun) == {"distance": [(0, [1.0]), (1, [2.0])]}
+    assert listed(other) == {"distance": [(0, [1.0]), (1, [2.0]), (2, [-3.0])]}
+    assert listed(more) == {"distance": [(0, [1.0]), (1, [2.0]), (2, [3.0]), (3, [4.0])]}
+
+
+def test_metrics_can_be_dropped_and_filled_again() -> None:
+    before = History({"test_loss": [(0, row(1.0))], **{name: [(0, row(np.nan))] for name in BYTES}})
+    after = before.without(BYTES).then(0, dict.fromkeys(BYTES, row(0.0)))
+    assert listed(after) == {"test_loss": [(0, [1.0])], **{name: [(0, [0.0])] for name in BYTES}}
+    assert np.isnan(before.last(BYTES[0])[1]).all()
+
+
+# The three drawers
+
+STATES = {
+    "a model": State({"1.weight": torch.arange(12.0).view(2, 2, 3), "1.bias": torch.ones(2, 2)}),
+    "and a server": State({"x": torch.eye(2)}, {"x": -torch.eye(2), "v": torch.ones(2, dtype=torch.float64)}),
+}
+KEPT = {"nothing": {}, "something": {"x": torch.arange(2 * 10 * 3.0).view(2, 10, 3)}}
+
+
+def settings(rounds: int = 4) -> list[Setting]:
+    return [Setting(rounds=rounds, eval_every=2, lr=lr) for lr in (0.1, 0.2)]
+
+
+def snapshot(state: State, clients: Params, rounds: int = 4) -> Snapshot:
+    history = History({"test_loss": [(r, row(r, r + 0.1)) for r in range(0, rounds + 1, 2)]})
+    return Snapshot(rounds, state, clients, torch.tensor([-1, -1]), history)
+
+
+def assert_same(one: Params, other: Params) -> None:
+    assert one.keys() == other.keys()
+    assert all(torch.equal(leaf, other[name]) and leaf.dtype == other[name].dtype for name, leaf in one.items())
+
+
+def assert_same_snapshot(one: Snapshot, other: Snapshot) -> None:
+    assert one.round == other.round
+    for mine, theirs in zip((*one.state, one.clients), (*other.state, other.clients), strict=True):
+        assert_same(mine, theirs)
+    assert torch.equal(one.diverged, other.diverged)
+    assert listed(one.history) == listed(other.history)
+
+
+@pytest.mark.parametrize("clients", KEPT.values(), ids=KEPT)
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+def test_a_checkpoint_and_a_finished_run_give_all_drawers_back(state: State, clients: Params, tmp_path: Path) -> None:
+    store, at = Store(tmp_path), snapshot(state, clients)
+    work = Work(store, "plan")
+    work.folder.mkdir(parents=True)
+    work.save(0, at)
+    assert_same_snapshot(work.load(0, CPU), at)
+    store.finish(settings(), at)
+    assert_same_snapshot(store.resume(settings(8), 4, CPU), at)
+    for lane, s in enumerate(settings()):
+        assert_same(store.params(s.run_id), {name: leaf[lane] for name, leaf in state.model.items()})
+        names = files.load(tmp_path / s.run_id / "state.safetensors")
+        assert {name for name in names if "/" not in name} == set(state.model)
+
+
+def test_a_checkpoint_is_as_it_was_whatever_training_writes_afterwards(tmp_path: Path) -> None:
+    table = {"x": torch.zeros(2, 10, 3)}
+    at, work = snapshot(STATES["a model"], table), Work(Store(tmp_path), "plan")
+    work.folder.mkdir(parents=True)
+    work.save(0, at)
+    table["x"] += 1
+    found = work.load(0, CPU)
+    assert not found.clients["x"].any()
+    found.clients["x"] += 1  # it goes on as the live table
+    assert not work.load(0, CPU).clients["x"].any()
+
+
+def test_a_server_may_keep_the_model_itself(tmp_path: Path) -> None:
+    x = torch.arange(4.0).view(2, 2)
+    at = snapshot(State({"x": x}, {"x": x, "first": x}), {"x": torch.zeros(2, 0)})
+    Store(tmp_path).finish(settings(), at)
+    assert_same(Store(tmp_path).resume(settings(8), 4, CPU).state.server, {"x": x, "first": x})
+
+
+def test_a_store_of_before_is_read_and_gone_on_with(tmp_path: Path) -> None:
+    """Its states are models under their own names; its checkpoints hold them under state/."""
+    store, at = Store(tmp_path), snapshot(STATES["a model"], {})
+    store.show(settings(), at)
+    for lane, s in enumerate(settings()):
+        about = {"run": s.run_id, "round": 4, "diverged": None, "precision": "fp32"}
+        model = {name: leaf[lane] for name, leaf in at.state.model.items()}
+        files.save(tmp_path / s.run_id / "state.safetensors", model, about)
+    assert_same_snapshot(store.resume(settings(8), 4, CPU), at)
+    assert store.begun(settings(8), "fp32") == {s.run_id: 4 for s in settings(8)}
+    work = Work(store, "plan")
+    work.folder.mkdir(parents=True)
+    old: Params = {f"state/{name}": leaf for name, leaf in at.state.model.items()}
+    old |= {"diverged": at.diverged, "rounds/test_loss": torch.tensor([0, 2, 4])}
+    old["values/test_loss"] = torch.from_numpy(np.stack([values for _, values in at.history["test_loss"]]))
+    files.save(work.folder / "00000.safetensors", old, {"round": 4})
+    assert_same_snapshot(work.load(0, CPU), at)
+
+
+def test_what_a_run_says_of_itself(tmp_path: Path) -> None:
+    store, at = Store(tmp_path), snapshot(STATES["a model"], {})._replace(diverged=torch.tensor([-1, 3]))
+    store.finish(settings(), at, "bf16", [{"up": 1.0}, {"up": 2.0}])
+    sound, lost = (store.about(s.run_id) for s in settings())
+    assert (sound.round, sound.diverged, sound.precision, sound.way) == (4, None, "bf16", {"up": 1.0})
+    assert (lost.round, lost.diverged, lost.way) == (3, 3, {"up": 2.0})
+    assert store.read(settings()[1].run_id).metrics["round"].tolist() == [0, 2, 3]
+
+
+# Files
+
+
+def test_others_may_read_what_they_may_read_elsewhere(tmp_path: Path) -> None:
+    files.write(tmp_path / "plain", b"")
+    files.save(tmp_path / "tensors", {"x": torch.zeros(2)}, {})
+    assert (tmp_path / "tensors").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    files.write(tmp_path / "a", b"old")
+
+    def full() -> None:
+        with files.replaced(tmp_path / "a") as temporary:
+            temporary.write_bytes(b"ne")
+            raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        full()
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("damage", [b"", b"x" * 5, b"x" * 100])
+def test_a_damaged_file_is_one_line(damage: bytes, tmp_path: Path) -> None:
+    (tmp_path / "state.safetensors").write_bytes(damage)
+    for read in (files.about, files.load):
+        with pytest.raises(BadInput, match=r"state\.safetensors is damaged; delete"):
+            read(tmp_path / "state.safetensors")
+
+
+@given(st.lists(st.floats(), min_size=1, max_size=50))
+def test_numbers_come_back_from_a_table_as_they_were(numbers: list[float]) -> None:
+    found = tables(History({"test_loss": [(r, row(0.0, x)) for r, x in enumerate(numbers)]}))
+    header, *lines = to_csv(found, 1, -1).decode().splitlines()
+    assert header == ",".join(["round", *MEASURED])
+    cells = [line.split(",")[1] for line in lines]
+    assert np.array_equal(np.array(cells, dtype=float), np.array(numbers), equal_nan=True)
+    assert [len(cell) for cell in cells] == [len(repr(x)) for x in numbers]
+
+
+def test_a_table_has_a_row_a_round_and_empty_cells(tmp_path: Path) -> None:
+    history = History({"distance": [(r, row(r)) for r in range(4)], "test_loss": [(0, row(7.0)), (3, row(np.inf))]})
+    (tmp_path / "m.csv").write_bytes(to_csv(tables(history), 0, -1))
+    found = from_csv(tmp_path / "m.csv")
+    assert [*found] == ["round", *MEASURED, EXACT[0]]
+    assert found["distance"].tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(found["test_loss"], [7, np.nan, np.nan, np.inf])
+    assert b"\n2,,,,,,,2.0\n" in (tmp_path / "m.csv").read_bytes()
+
+
+def test_a_checkpoint_is_taken_over_as_it_is(tmp_path: Path) -> None:
+    store, at = Store(tmp_path), snapshot(STATES["and a server"], KEPT["something"])
+    mine, other = Work(store, "mine"), Work(store, "other")
+    for work in (mine, other):
+        work.folder.mkdir(parents=True)
+    other.save(3, at)
+    mine.take(0, other, 3)
+    assert_same_snapshot(mine.load(0, CPU), at)
+    assert other.in_flight(3)
+    assert [path.name for path in mine.folder.iterdir()] == ["00000.safetensors"]
+    assert not Work.every(store)
+    (other.folder / "plan.json").write_text(json.dumps({}))
+    assert [os.fspath(work.folder) for work in Work.every(store)] == [os.fspath(other.folder)]
