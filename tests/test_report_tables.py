@@ -25,7 +25,7 @@ from baton.report.grid import leader, leaders
 from baton.setting import Setting
 from baton.simulate.engine import Snapshot
 from baton.store import Run, Store
-from baton.study import Study
+from baton.study import Report, Study
 
 Series = Callable[[Setting], Sequence[float] | None]  # one value an evaluation from round 0; None: not run
 SEQUENTIAL, PARALLEL = "sequential", "parallel"
@@ -594,7 +594,7 @@ def test_each_learning_rate_beside_the_paper(store: Store) -> None:
     alone = shown._replace(groups={"all": [s for s in shown.settings if s.seed == 2]})
     rows = compared(alone, fill(store, alone, lambda _: ending(80.0, 91.0, 90.0)))
     assert rows[0]["allowed"] == pytest.approx(0.5)  # one evaluation has no spread
-    last_two = alone._replace(report={**alone.report, "last": 2})
+    last_two = alone._replace(report=alone.report.model_copy(update={"last": 2}))
     assert compared(last_two, store)[0]["allowed"] == pytest.approx(2 * math.sqrt(2) * 0.5 + 0.5)
 
 
@@ -726,7 +726,7 @@ def test_a_coarse_and_a_fine_stage(store: Store) -> None:
     assert (
         "with seed 1, mean over the last evaluation. " in tables.search_files(shown, found)["found-search.md"].decode()
     )
-    laid = shown._replace(report={**shown.report, "down": ["algorithm"], "across": ["lr"]})
+    laid = shown._replace(report=shown.report.model_copy(update={"down": ["algorithm"], "across": ["lr"]}))
     made = layout.tables(laid, panels)
     assert made is not None
     assert [(c["text"], c["strong"]) for c in made["body"][0][1:]] == [
@@ -771,12 +771,12 @@ def test_no_search_has_no_files(store: Store) -> None:
 
 @pytest.mark.parametrize("method", ["simple", "coarse-fine", "halving"])
 def test_a_line_whose_every_candidate_diverged_is_behind(store: Store, method: str) -> None:
-    shown = searched(method, [0.1, 0.5])
+    tune = searched(method, [0.1, 0.5]).tune
     both = make(
         "found",
         axes={"partition": ["C = 1"], "local_steps": [5]},
         base={"rounds": 8, "eval_every": 1},
-        tune=shown.tune,
+        tune=tune.model_dump() if tune else {},
         report={"last": 1},
     )
     fill(store, both, lambda s: [1.0, math.nan] if s.algorithm == PARALLEL else growing(s.lr, s))
@@ -811,7 +811,7 @@ def test_two_fields_searched_together(store: Store) -> None:
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=6), st.floats(0, 5))
 def test_those_who_are_ahead_are_so_by_more_than_the_margin(scores: list[float], margin: float) -> None:
-    report = {"margin": margin, "log": False}
+    report = Report(margin=margin)
     found = leaders(dict(enumerate(scores)), report)
     behind = [x for place, x in enumerate(scores) if place not in found]
     ahead = sorted((scores[place] for place in found), reverse=True)

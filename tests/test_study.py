@@ -125,7 +125,7 @@ def test_a_scaled_study_says_what_it_changed(tmp_path: Path) -> None:
     assert {(s.rounds, s.seed, s.eval_every) for s in small.settings} == {(100, 3, 4)}
     assert (small.shrunk.rounds, small.shrunk.seeds, small.shrunk.last) == ({1000: 100}, (3, 1), (10, 1))
     assert small.tune is not None
-    assert (small.tune["short"], small.tune["last"]) == (40, 1)
+    assert (small.tune.short, small.tune.last) == (40, 1)
     assert study.read(path, 0.5).shrunk is not None
     assert len({s.seed for s in study.read(path, 0.5).settings}) == 2
     assert {(s.rounds, s.eval_every) for s in study.read("quadratics", 0.01).settings} == {(5, 5)}

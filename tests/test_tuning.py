@@ -42,7 +42,7 @@ def told(scores: Mapping[tuple[float, int], float | None]) -> Callable[[Setting,
 
 
 def by(shown: Study, method: str) -> Study:
-    return shown._replace(tune={**(shown.tune or {}), "method": method}) if method else shown
+    return shown._replace(tune=shown.tune.model_copy(update={"method": method})) if method and shown.tune else shown
 
 
 def decide(shown: Study, scores: Mapping[tuple[float, int], float | None], method: str = "") -> Choice:

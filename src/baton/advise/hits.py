@@ -91,7 +91,7 @@ def counts(found: Hits) -> dict[str, int]:
 
 def _pairs(study: Study) -> dict[tuple[str, str], list[Setting]]:
     """Runs of both algorithms that differ in FREE only, and are among those the report chooses from."""
-    among, over = study.report["among"], study.report["over"]
+    among, over = study.report.among, study.report.over
     found: dict[tuple[str, str], list[Setting]] = {}
     for group, settings in study.groups.items():
         for s in settings:
@@ -113,7 +113,7 @@ def _hit(
     rounds = probe.length(settings[0], by.metric, part)
     short = [shorter(s, rounds) for s in settings if s.seed in searched[:seeds]]
     said = verdict(probe.candidates(short, read, by.metric, probe.last(short[0], by.metric)), by)
-    last = study.report["last"]
+    last = study.report.last
     grid = probe.candidates([s for s in settings if s.seed in searched], read, by.metric, last)
     best = {(b.algorithm, b.lr, b.clip) for own in grid.values() if (b := side(own, by).best)}
     chosen = [s for s in settings if (s.algorithm, s.lr, s.clip) in best or not best]  # on all seeds that are there
@@ -125,8 +125,7 @@ def _searched(study: Study, whole: Sequence[int]) -> list[int]:
     """The seeds that choose the candidates: that of the search, or all of a study without one."""
     if study.tune is None:
         return list(whole)
-    seed = study.tune["seed"] if study.tune["seed"] >= 0 else study.settings[0].seed
-    return [seed] if seed in whole else []
+    return [study.search_seed] if study.search_seed in whole else []
 
 
 def _lost(said: Verdict, grid: dict[str, list[Candidate]], by: Measure) -> float | None:

@@ -95,7 +95,7 @@ def _listed(
 ) -> Iterator[dict[str, str]]:
     text, field, names = valued(study), swept(study), words.lines(study)
     for panel in panels if ids else ():
-        figure = words.called(study, study.report["figures"], panel.figure) if study.report["figures"] else ""
+        figure = words.called(study, study.report.figures, panel.figure) if study.report.figures else ""
         for line, own in panel.settings.items():
             by_value: dict[str, list[str]] = {}
             for s in own:

@@ -24,7 +24,7 @@ def rows(study: Study, panels: Sequence[Panel], found: Found) -> list[Row] | Non
     within: whether they agree; None where either is missing, or where the study was scaled. winner: whether the same
     line is ahead in the group; peak: whether the same value of the swept field is best.
     """
-    if not study.report["paper"]:
+    if not study.report.paper:
         return None
     table, made = match.table(study), []
     names = {field: words.names(study, field) for field in over(study)}
@@ -79,7 +79,7 @@ def _beside(study: Study, ours: Point | None, theirs: Sequence[Row]) -> Row:
         "allowed": allowed,
         "within": within,
         "why": why,
-        "ours_text": shown(ours, study.report["metric"]),
+        "ours_text": shown(ours, study.report.metric),
         "paper_text": "–" if mean is None else f"{mean:.2f}" + (f" ± {std:.2f}" if std is not None else ""),
         "difference_text": "" if difference is None else f"{difference:+.2f}",
         "allowed_text": "" if allowed is None else f"{allowed:.2f}",
@@ -142,7 +142,7 @@ def summary(found: Sequence[Row]) -> str:
 
 def caption(study: Study, found: Sequence[Row]) -> str:
     """What is beside what, and what counts as agreement."""
-    name = study.report["paper"]
+    name = study.report.paper
     first = f"Ours beside the paper's {paper.TABLES[name][0]} ({paper.TABLES[name][1]})."
     if study.shrunk:
         return f"{first} {scaled(study)} Scaled runs cannot be compared with the paper's, so that nothing is judged."
@@ -178,7 +178,7 @@ def _csv(found: Sequence[Row]) -> bytes:
 def _cells(study: Study, found: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """The table as one reads it: its head and its body."""
     keys = ["group", "line", *(["value"] if any(row["value"] for row in found) else [])]
-    head = [{"line": study.report["lines"] or "line", "value": "at"}.get(key, key) for key in keys]
+    head = [{"line": study.report.lines or "line", "value": "at"}.get(key, key) for key in keys]
     texts = ["ours", "paper", "difference", "allowed"]
     body = [[*(row[key] for key in keys), *(row[f"{key}_text"] for key in texts), row["why"]] for row in found]
     return [*head, *texts, ""], body

@@ -64,9 +64,9 @@ def draw(study: Study, panels: Sequence[Panel]) -> list[Drawing]:
 def render(study: Study, sheet: Sheet, suffixes: Sequence[str] = tuple(METADATA)) -> dict[str, bytes]:
     """One figure as files; the file's bytes by suffix."""
     report, look, panels = study.report, looks(study), sheet.panels
-    across = max(1, min(report["columns"], len(panels)))
+    across = max(1, min(report.columns, len(panels)))
     down = -(-len(panels) // across)
-    width = min(PANEL, WIDTH / max(1, report["columns"]))
+    width = min(PANEL, WIDTH / max(1, report.columns))
     height = min(2.45 if sheet.kind == "curves" else 2.05, max(1.65, 0.95 * width))
     with style.context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter the font lacks is drawn as a box

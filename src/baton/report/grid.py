@@ -7,7 +7,6 @@ import numpy as np
 
 from baton.errors import BadInput, nearest
 from baton.report import words
-from baton.report.bands import Report
 from baton.report.curves import Curve, Search, at, curve, values
 from baton.report.reading import Reading
 from baton.search import choices, wanted
@@ -15,7 +14,7 @@ from baton.search.rules import Choice
 from baton.setting import Setting
 from baton.simulate.evaluate import COLUMNS, EXACT
 from baton.store import Run, Store
-from baton.study import Study
+from baton.study import Report, Study
 
 
 class Found(NamedTuple):
@@ -49,8 +48,8 @@ def load(study: Study, store: Store, live: bool = False) -> Found:
     begun = _begun(study, reading, runs, found, live)
     if not live and not runs and not any(choice.stages for choice in found):
         raise BadInput(_nothing(study, reading))
-    for key in ("metric", "also"):
-        for metric in [study.report[key]] if key == "metric" else study.report[key]:
+    for key, metrics in (("metric", [study.report.metric]), ("also", study.report.also)):
+        for metric in metrics:
             _measured(study, key, metric, [*runs.values(), *begun.values()])
     return Found(runs, found, wanted(found) if study.tune else study.settings, begun, dict(reading.damaged))
 
@@ -92,23 +91,21 @@ def panels(study: Study, found: Found) -> list[Panel]:
     """Every panel of a study: by value of the figures field, then by group."""
     report, made = study.report, []
     search = _search(study, found)
-    over = search.over if search else [report["over"]]
+    over = search.over if search else [report.over]
     for group, listed in study.groups.items():
         settings = list({s.run_id: s for s in listed}.values())
-        extra = splits(settings, [f for f in (*over, report["lines"], report["figures"], "seed") if f])
+        extra = splits(settings, [f for f in (*over, report.lines, report.figures, "seed") if f])
         cells: dict[tuple[Any, ...], list[Setting]] = {}
         for setting in settings:
-            key = (at(setting, report["figures"]), *(at(setting, field) for field in extra))
+            key = (at(setting, report.figures), *(at(setting, field) for field in extra))
             cells.setdefault(key, []).append(setting)
         for (figure, *rest), own in cells.items():
             named = ", ".join(words.called(study, field, value) for field, value in zip(extra, rest, strict=True))
             label = ", ".join(filter(None, (group if group != "all" or not named else "", named)))
-            by_line = {
-                line: [s for s in own if at(s, report["lines"]) == line] for line in values(own, report["lines"])
-            }
+            by_line = {line: [s for s in own if at(s, report.lines) == line] for line in values(own, report.lines)}
             curves = {line: curve(alike, found.runs, report, search, found.begun) for line, alike in by_line.items()}
             made.append(Panel(figure, label, curves, common(own), by_line))
-    order = values(study.settings, report["figures"])
+    order = values(study.settings, report.figures)
     return sorted(made, key=lambda panel: order.index(panel.figure))
 
 
@@ -117,7 +114,7 @@ def _search(study: Study, found: Found) -> Search | None:
         return None
     chosen = {s.run_id for choice in found.choices for s in choice.chosen}
     gone = {s.run_id for c in found.choices if c.stages and not c.best for s in c.cell.grid.values()}
-    return Search(study.tune["over"], chosen, {s.run_id for s in found.wanted}, gone)
+    return Search(study.tune.over, chosen, {s.run_id for s in found.wanted}, gone)
 
 
 def splits(settings: Sequence[Setting], known: Sequence[str]) -> list[str]:
@@ -143,7 +140,7 @@ def ahead_together(panel: Panel, report: Report) -> tuple[Any, ...]:
     """The lines better than all others by more than the margin, the best first; () where there is no such gap."""
     if len(panel.curves) < 2 or any(curve.best is None for curve in panel.curves.values()):
         return ()
-    sign = 1 if report["best"] == "max" else -1
+    sign = report.sign
     scores = {line: sign * c.best.mean if c.best and not c.best.lost else -np.inf for line, c in panel.curves.items()}
     return leaders(scores, report)
 
@@ -160,7 +157,7 @@ def leaders(scores: Mapping[Any, float], report: Report) -> tuple[Any, ...]:
     On a log axis a margin has no fixed size, so that plainly better is ahead.
     """
     ranked = sorted(scores, key=lambda line: scores[line], reverse=True)
-    margin = 0.0 if report["log"] else report["margin"]
+    margin = 0.0 if report.log else report.margin
     for place in range(1, len(ranked)):
         if scores[ranked[place - 1]] - scores[ranked[place]] > margin:
             return tuple(ranked[:place])

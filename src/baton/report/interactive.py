@@ -22,7 +22,7 @@ EDGE = 0.06  # of the axis: room around the curves
 def figure(study: Study, sheet: Sheet, most: Room) -> dict[str, Any]:
     """All that the page needs to draw a figure."""
     xs = Shared()
-    across = min(study.report["columns"], len(sheet.panels))
+    across = min(study.report.columns, len(sheet.panels))
     lines = list(looks(study))
     rows = []
     for metric in sheet.metrics:
@@ -114,7 +114,7 @@ def _points(
             }
         )
     ticks = {"at": list(place.values()), "text": _labels({at: text(x) for x, at in place.items()}, log), "log": log}
-    return {**_head(study, panel, lines), "curves": made, "ticks": ticks, "worse": report["best"] == "max"}
+    return {**_head(study, panel, lines), "curves": made, "ticks": ticks, "worse": report.best == "max"}
 
 
 def _labels(texts: dict[float, str], log: bool) -> list[str]:

@@ -34,7 +34,7 @@ class Form(NamedTuple):
 
 def form(study: Study, panels: Sequence[Panel]) -> Form | None:
     """A study's results as [report] down and across lay them out; None where they are empty."""
-    down, across = study.report["down"], study.report["across"]
+    down, across = study.report.down, study.report.across
     fields = [*down, *across]
     if not fields:
         return None
@@ -67,7 +67,7 @@ def _cells(study: Study, panels: Sequence[Panel], fields: Sequence[str]) -> Iter
                 own = by_value.get(curve.best.value if curve.best else None, settings)
                 short = curve.best and not curve.best.lost and curve.best.seeds < curve.seeds
                 note = f"{curve.best.seeds} of {curve.seeds} seeds" if curve.best and short else ""
-                text = shown(curve.best, study.report["metric"])
+                text = shown(curve.best, study.report.metric)
                 cell = {"text": text, "strong": line == won, "note": note, "point": curve.best}
                 yield _key(own[0], fields), cell, own[0]
                 continue
@@ -76,13 +76,13 @@ def _cells(study: Study, panels: Sequence[Panel], fields: Sequence[str]) -> Iter
             for value, own in by_value.items():
                 places.setdefault(_key(own[0], fields), []).append((own[0], points.get(value)))
             for key, held in places.items():
-                point = choose([point for _, point in held if point], study.report["best"])
+                point = choose([point for _, point in held if point], study.report)
                 yield key, _point(study, point, curve.best), held[0][0]
 
 
 def _point(study: Study, point: Point | None, best: Point | None) -> Cell:
     """One value of the swept field; strong if it is the best, or reads the same."""
-    metric = study.report["metric"]
+    metric = study.report.metric
     if point is None and study.tune and best:  # a search gives up what is not worth training to its end
         return EMPTY
     sound = point is not None and not point.lost
@@ -130,7 +130,7 @@ def above(study: Study, made: Form, level: int, key: Key) -> str:
 
 def heads(study: Study, made: Form) -> list[list[tuple[str, int]]]:
     """The rows of the head: texts and how many columns they span."""
-    metric = study.report["metric"]
+    metric = study.report.metric
     if not made.across:
         return [[*((title, 1) for title in titles(made)), (words.METRICS.get(metric, metric), 1)]]
     found = []
@@ -162,7 +162,7 @@ def tables(study: Study, panels: Sequence[Panel]) -> dict[str, Any] | None:
 
 def caption(study: Study) -> str:
     """What the numbers of the laid-out table are."""
-    places = [field for field in over(study) if field in (*study.report["down"], *study.report["across"])]
+    places = [field for field in over(study) if field in (*study.report.down, *study.report.across)]
     if not places:
         return results_caption(study)
     mean = averaged(study).replace("mean ± standard deviation", "mean")
@@ -182,7 +182,7 @@ def files(study: Study, panels: Sequence[Panel]) -> dict[str, bytes]:
 
 def _columns(study: Study, made: Form) -> list[str]:
     levels = range(len(made.across))
-    return [", ".join(above(study, made, i, key) for i in levels) or study.report["metric"] for key in made.columns]
+    return [", ".join(above(study, made, i, key) for i in levels) or study.report.metric for key in made.columns]
 
 
 def _beside(made: Form, row: Key) -> list[str]:

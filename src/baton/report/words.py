@@ -94,7 +94,7 @@ def names(study: Study, field: str) -> dict[Any, str]:
 
 def lines(study: Study) -> dict[Any, str]:
     """A name for each line of a study: `sequential`, `K = 5`, or the study's own."""
-    field = study.report["lines"]
+    field = study.report.lines
     if not field:
         return {"": short("", "")}
     found = names(study, field)

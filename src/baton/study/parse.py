@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 from baton.errors import BadInput, nearest
 from baton.setting import Setting
-from baton.study.keys import is_table
 
 Table = dict[str, Any]
 
 
-class Layer(NamedTuple):
+class Level(NamedTuple):
     """Fields that are the same, and axes to cross: of the whole study, of a case, of a group."""
 
     fields: Table
@@ -28,12 +27,12 @@ class Points(NamedTuple):
 def points(table: Table) -> Points:
     """Every setting: groups x cases x axes, later ones replacing the fields and axes of earlier ones."""
     names = _names(table.get("names", {}))
-    whole = Layer(dict(table.get("base", {})), _axes(table.get("axes", {}), "axes"))
-    cases = [_layer(case, f"cases[{i}]") for i, case in enumerate(_cases(table))]
+    whole = Level(dict(table.get("base", {})), _axes(table.get("axes", {}), "axes"))
+    cases = [_level(case, f"cases[{i}]") for i, case in enumerate(_cases(table))]
     found = Points({}, {})
     seen: dict[str, str] = {}  # run id -> group
     for group, own in (table.get("groups") or {"all": {}}).items():
-        last = _layer(own, f"groups.{group}")
+        last = _level(own, f"groups.{group}")
         found.groups[group] = []
         for case in cases:
             for point in _cross(_over(_over(whole, case), last)):
@@ -50,6 +49,13 @@ def merged(below: Table, above: Table) -> Table:
     """Two tables as one; where both have a key, tables merge and everything else is the one above."""
     both = {key: merged(below[key], above[key]) for key in below if _tables(below.get(key), above.get(key))}
     return {**below, **above, **both}
+
+
+def is_table(value: Any, where: str) -> Table:
+    """The value, which has to be a table."""
+    if not isinstance(value, dict):
+        raise BadInput(f"{where}: {value!r} is not a table; [{where}] and lines of key = value are right")
+    return value
 
 
 def _tables(a: Any, b: Any) -> bool:
@@ -74,10 +80,10 @@ def _cases(table: Table) -> list[Table]:
     return [is_table(case, f"cases[{i}]") for i, case in enumerate(cases)]
 
 
-def _layer(table: Table, where: str) -> Layer:
+def _level(table: Table, where: str) -> Level:
     own = is_table(table, where)
     fields = {key: value for key, value in own.items() if key != "axes"}
-    return Layer(fields, _axes(own.get("axes", {}), f"{where}.axes"))
+    return Level(fields, _axes(own.get("axes", {}), f"{where}.axes"))
 
 
 def _axes(table: Table, where: str) -> dict[str, list[Any]]:
@@ -92,15 +98,15 @@ def _axes(table: Table, where: str) -> dict[str, list[Any]]:
     return table
 
 
-def _over(below: Layer, above: Layer) -> Layer:
+def _over(below: Level, above: Level) -> Level:
     fields = {key: value for key, value in below.fields.items() if key not in above.axes} | above.fields
     axes = {key: values for key, values in below.axes.items() if key not in above.fields} | above.axes
-    return Layer(fields, axes)
+    return Level(fields, axes)
 
 
-def _cross(layer: Layer) -> Iterator[Table]:
-    for point in itertools.product(*layer.axes.values()):
-        yield {**layer.fields, **dict(zip(layer.axes, point, strict=True))}
+def _cross(level: Level) -> Iterator[Table]:
+    for point in itertools.product(*level.axes.values()):
+        yield {**level.fields, **dict(zip(level.axes, point, strict=True))}
 
 
 def _once(setting: Setting, group: str, seen: dict[str, str]) -> None:
