@@ -111,6 +111,23 @@ def test_smaller_may_be_better() -> None:
     assert decide(shown, {(r, 1600): r for r in RATES}, "simple").best == "lr = 0.01"
 
 
+def test_an_option_is_searched_like_a_field() -> None:
+    cases = [
+        {"algorithm": "parallel:weighting=size", "axes": {"algorithm.server_lr": [0.5, 1.0]}},
+        {"algorithm": "sequential"},
+    ]
+    table = {"base": {"rounds": 8}, "axes": {"lr": [0.1, 0.3], "seed": [1, 2]}, "cases": cases}
+    shown = study.parse("own", {**table, "tune": {"over": ["lr", "algorithm.server_lr"]}})
+    one, other = cells(shown)
+    assert list(one.grid) == [f"lr = {lr}, algorithm.server_lr = {x}" for lr in (0.1, 0.3) for x in (0.5, 1)]
+    assert (one.fields["algorithm"], other.fields["algorithm"]) == ("parallel:weighting=size", "sequential")
+    assert list(other.grid) == ["lr = 0.1, algorithm.server_lr = none", "lr = 0.3, algorithm.server_lr = none"]
+    assert all(len(own) == 1 for cell in (one, other) for own in cell.seeds.values())
+    choice = follow(shown, one, lambda s, _: s.lr + ("server_lr" in s.algorithm))
+    assert choice.best == "lr = 0.3, algorithm.server_lr = 0.5"
+    assert [s.algorithm for s in choice.chosen] == ["parallel:weighting=size,server_lr=0.5"] * 2
+
+
 def test_two_fields_are_searched_together() -> None:
     shown = make(axes={"clip": [5.0, 10.0]}, tune={"over": ["lr", "clip"]})
     (cell,) = cells(shown)

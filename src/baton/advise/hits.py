@@ -11,6 +11,7 @@ from baton.search.rules import MISSING, Read, shorter
 from baton.setting import Setting
 from baton.store import Store
 from baton.study import Study
+from baton.study.fields import value
 
 FREE = ("algorithm", "lr", "clip", "seed")  # in which the runs of one setting differ
 
@@ -95,7 +96,7 @@ def _pairs(study: Study) -> dict[tuple[str, str], list[Setting]]:
     found: dict[tuple[str, str], list[Setting]] = {}
     for group, settings in study.groups.items():
         for s in settings:
-            if probe.name(s.algorithm) in probe.SIDES and (not among or getattr(s, over) in among):
+            if probe.name(s.algorithm) in probe.SIDES and (not among or value(s, over) in among):
                 found.setdefault((group, str(s.model_dump(exclude=set(FREE)))), []).append(s)
     return {key: own for key, own in found.items() if {probe.name(s.algorithm) for s in own} == set(probe.SIDES)}
 

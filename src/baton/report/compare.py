@@ -6,9 +6,9 @@ from typing import Any
 
 from baton import paper
 from baton.report import latex, words
-from baton.report.curves import Point, at
+from baton.report.curves import Point
 from baton.report.grid import Found, Panel, ahead, leader
-from baton.report.tables import over, place, scaled, shown, valued
+from baton.report.tables import place, scaled, shown, valued
 from baton.search import match
 from baton.study import Study
 
@@ -27,7 +27,7 @@ def rows(study: Study, panels: Sequence[Panel], found: Found) -> list[Row] | Non
     if not study.report.paper:
         return None
     table, made = match.table(study), []
-    names = {field: words.names(study, field) for field in over(study)}
+    names = {field: words.names(study, field) for field in study.swept}
     labels = words.lines(study)
     for panel in panels:
         own: list[Row] = []
@@ -44,7 +44,7 @@ def _line(
 ) -> Iterator[Row]:
     """One line of a panel: its best, or each of its points where the paper's table has the swept field."""
     curve, settings = panel.curves[line], panel.settings[line]
-    swept = [field for field in over(study) if field in table[0]]
+    swept = [field for field in study.swept if field in table[0]]
     theirs = match.alike(study, table, settings[0], swept)
     if not swept:
         yield {"value": "", "peak": None, **_beside(study, curve.best, theirs)}
@@ -56,7 +56,7 @@ def _line(
         peak = bool(match.at_value(match.peaks(theirs), by_value[curve.best.value][0], swept))
     for value, own in by_value.items():
         if any(s.run_id in wanted or s.run_id in found.runs for s in own):  # else a search gave it up
-            named = ", ".join(f"{field} = {known[at(own[0], field)]}" for field, known in names.items())
+            named = ", ".join(f"{field} = {known[study.at(own[0], field)]}" for field, known in names.items())
             beside = _beside(study, points.get(value), match.at_value(theirs, own[0], swept))
             yield {"value": named, "peak": peak, **beside}
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from baton.report.bands import drawn, logs, visible
-from baton.report.curves import Curve, values
+from baton.report.curves import Curve
 from baton.report.grid import Panel
 from baton.report.sheets import LONG, Sheet, chosen, heading, looks, metric_name, places, swept, valued
 from baton.report.thin import Room, Shared, short, step
@@ -35,7 +35,7 @@ def figure(study: Study, sheet: Sheet, most: Room) -> dict[str, Any]:
         label = metric_name(metric)
         rows.append({"label": label[0].upper() + label[1:], "log": logs(study.report, metric), "panels": panels})
     text = valued(study)
-    every = values(study.settings, "") if not swept(study) else _swept(sheet)
+    every = study.values("") if not swept(study) else _swept(sheet)
     return {
         "kind": "curves" if sheet.kind == "curves" else "points",
         "lines": [

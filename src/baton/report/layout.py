@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from baton.errors import BadInput
 from baton.report import words
-from baton.report.curves import Point, at, choose
+from baton.report.curves import Point, choose
 from baton.report.grid import Panel, ahead
-from baton.report.tables import averaged, chosen_how, over, scaled, shown, valued
+from baton.report.tables import averaged, chosen_how, scaled, shown, valued
 from baton.report.tables import caption as results_caption
 from baton.setting import Setting
 from baton.study import Study
@@ -49,7 +49,7 @@ def form(study: Study, panels: Sequence[Panel]) -> Form | None:
     for key, cell, setting in _cells(study, panels, fields):
         place = key[: len(down)], key[len(down) :]
         if place in cells:
-            other = next((f for f in _differ(first[place], setting) if f not in fields), "group")
+            other = next((f for f in _differ(study, first[place], setting) if f not in fields), "group")
             raise BadInput(f"[report] down, across: results differ in {other!r} too; add it to one of them")
         cells[place], first[place] = cell, setting
     names = {field: words.names(study, field) for field in fields}
@@ -58,7 +58,7 @@ def form(study: Study, panels: Sequence[Panel]) -> Form | None:
 
 def _cells(study: Study, panels: Sequence[Panel], fields: Sequence[str]) -> Iterator[tuple[Key, Cell, Setting]]:
     """Every result with its place: the best of each curve, or each of its points where the swept field has a place."""
-    every = any(field in fields for field in over(study))
+    every = any(field in fields for field in study.swept)
     for panel in panels:
         won = ahead(panel, study.report)
         for line, settings in panel.settings.items():
@@ -69,12 +69,12 @@ def _cells(study: Study, panels: Sequence[Panel], fields: Sequence[str]) -> Iter
                 note = f"{curve.best.seeds} of {curve.seeds} seeds" if curve.best and short else ""
                 text = shown(curve.best, study.report.metric)
                 cell = {"text": text, "strong": line == won, "note": note, "point": curve.best}
-                yield _key(own[0], fields), cell, own[0]
+                yield _key(study, own[0], fields), cell, own[0]
                 continue
             points = {point.value: point for point in curve.points}
             places: dict[Key, list[tuple[Setting, Point | None]]] = {}
             for value, own in by_value.items():
-                places.setdefault(_key(own[0], fields), []).append((own[0], points.get(value)))
+                places.setdefault(_key(study, own[0], fields), []).append((own[0], points.get(value)))
             for key, held in places.items():
                 point = choose([point for _, point in held if point], study.report)
                 yield key, _point(study, point, curve.best), held[0][0]
@@ -91,12 +91,13 @@ def _point(study: Study, point: Point | None, best: Point | None) -> Cell:
     return {"text": text, "strong": strong, "note": "", "point": point}
 
 
-def _key(setting: Setting, fields: Sequence[str]) -> Key:
-    return tuple(at(setting, field) for field in fields)
+def _key(study: Study, setting: Setting, fields: Sequence[str]) -> Key:
+    return tuple(study.at(setting, field) for field in fields)
 
 
-def _differ(one: Setting, other: Setting) -> list[str]:
-    return [field for field in Setting.model_fields if at(one, field) != at(other, field) and field != "seed"]
+def _differ(study: Study, one: Setting, other: Setting) -> list[str]:
+    fields = [field for field in (*Setting.model_fields, *study.options) if field != "seed"]
+    return [field for field in fields if study.at(one, field) != study.at(other, field)]
 
 
 def _order(keys: Sequence[Key]) -> list[Key]:
@@ -124,7 +125,7 @@ def above(study: Study, made: Form, level: int, key: Key) -> str:
     field, x = made.across[level], key[level]
     name = made.names[field][x]
     bare = isinstance(x, str) or (field, x) in study.labels
-    last = field in over(study) and level == len(made.across) - 1
+    last = field in study.swept and level == len(made.across) - 1
     return name if bare or last else f"{words.LETTERS.get(field, field)} = {name}"
 
 
@@ -162,7 +163,7 @@ def tables(study: Study, panels: Sequence[Panel]) -> dict[str, Any] | None:
 
 def caption(study: Study) -> str:
     """What the numbers of the laid-out table are."""
-    places = [field for field in over(study) if field in (*study.report.down, *study.report.across)]
+    places = [field for field in study.swept if field in (*study.report.down, *study.report.across)]
     if not places:
         return results_caption(study)
     mean = averaged(study).replace("mean ± standard deviation", "mean")

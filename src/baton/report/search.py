@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from baton.report import words
-from baton.report.curves import at
 from baton.report.grid import Found, Panel, panels
 from baton.search.rules import Choice, Stage, asked
 from baton.study import Study, Tune
@@ -20,13 +19,13 @@ Row = dict[str, Any]
 
 def search_rows(study: Study, found: Found) -> list[Row]:
     """One entry a choice: {group, line, stages, best, spent, full, missing}; empty where nothing is searched."""
-    labels, over = words.lines(study), study.tune.over if study.tune else []
+    labels, over = words.lines(study), study.swept if study.tune else []
     names = {field: words.names(study, field) for field in over}
     where = {s.run_id: (p, line) for p in panels(study, found) for line, own in p.settings.items() for s in own}
     made = []
     for choice in found.choices:
         panel, line = where[next(iter(choice.cell.grid.values())).run_id]
-        fields = {name: {field: at(s, field) for field in names} for name, s in choice.cell.grid.items()}
+        fields = {name: {field: study.at(s, field) for field in names} for name, s in choice.cell.grid.items()}
         written = {name: ", ".join(f"{f} = {names[f][x]}" for f, x in own.items()) for name, own in fields.items()}
         stages = [_stage(study, stage, choice, fields, written) for stage in choice.stages]
         first = {"group": place(study, panel), "line": labels[line], "stages": stages, "best": _best(choice, written)}
@@ -65,7 +64,7 @@ def _best(choice: Choice, written: dict[str, str]) -> str:
 def search_files(study: Study, found: Found) -> dict[str, bytes]:
     """The whole search as CSV and Markdown, by file name; none where nothing is searched."""
     rows, stem = search_rows(study, found), f"{words.stem(study.name)}-search"
-    return {f"{stem}.csv": _csv(rows, asked(study).tune.over), f"{stem}.md": _md(study, rows)} if rows else {}
+    return {f"{stem}.csv": _csv(rows, study.swept), f"{stem}.md": _md(study, rows)} if rows else {}
 
 
 def _csv(rows: Sequence[Row], over: Sequence[str]) -> bytes:

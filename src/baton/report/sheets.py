@@ -5,7 +5,6 @@ from typing import Any, Literal, NamedTuple
 
 from baton.report import words
 from baton.report.bands import FLOOR, window
-from baton.report.curves import values
 from baton.report.grid import Panel
 from baton.study import Study
 
@@ -35,7 +34,7 @@ class Sheet(NamedTuple):
 def looks(study: Study) -> dict[Any, Look]:
     """How each line of a study is drawn."""
     field = study.report.lines
-    lines = values(study.settings, field)
+    lines = study.values(field)
     names, colours = words.lines(study), words.colours(field, lines)
     return {
         line: Look(names[line], colours[line], "osD^vP"[i % 6], DASHES[i % len(DASHES)]) for i, line in enumerate(lines)
@@ -63,7 +62,7 @@ def name(study: Study, sheet: Sheet) -> str:
 
 def swept(study: Study) -> str:
     """The field whose best value is chosen, or all that were searched together."""
-    return ", ".join(study.tune.over) if study.tune else study.report.over
+    return ", ".join(study.swept)
 
 
 def places(sheet: Sheet) -> tuple[dict[Any, float], bool]:

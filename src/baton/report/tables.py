@@ -5,22 +5,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from baton.report import words
-from baton.report.curves import Curve, Point, at, values
+from baton.report.curves import Curve, Point, swept
 from baton.report.grid import Panel, ahead, ahead_together
 from baton.report.search import found_how, place, search_files, search_rows
-from baton.search.rules import candidate
 from baton.setting import Setting
 from baton.study import Study
 
-__all__ = ["caption", "findings", "over", "place", "rows", "search_files", "search_rows", "to_csv", "to_md", "valued"]
+__all__ = ["caption", "findings", "place", "rows", "search_files", "search_rows", "to_csv", "to_md", "valued"]
 Cell = dict[str, Any]
 Row = dict[str, Any]
 
 
 def rows(study: Study, panels: Sequence[Panel]) -> list[Row]:
     """The table of a study: {figure, figure_text, group, missing, cells}; in cells one entry a line of the study."""
-    lines = values(study.settings, study.report.lines)
-    names = {field: words.names(study, field) for field in over(study)}
+    lines = study.values(study.report.lines)
+    names = {field: words.names(study, field) for field in study.swept}
     figures = words.names(study, study.report.figures) if study.report.figures else {}
     return [
         {
@@ -34,17 +33,11 @@ def rows(study: Study, panels: Sequence[Panel]) -> list[Row]:
     ]
 
 
-def over(study: Study) -> list[str]:
-    """The fields whose best value is chosen for each line: one, or all that are searched together."""
-    return list(study.tune.over) if study.tune else [f for f in [study.report.over] if f]
-
-
 def valued(study: Study, settings: Sequence[Setting]) -> dict[Any, list[Setting]]:
     """The runs of a line by what Point.value of its curve says of them, in the study's order."""
-    fields, found = over(study), dict[Any, list[Setting]]()
+    found: dict[Any, list[Setting]] = {}
     for s in settings:
-        value = candidate(s, fields) if len(fields) > 1 else at(s, fields[0] if fields else "")
-        found.setdefault(value, []).append(s)
+        found.setdefault(swept(s, study.swept), []).append(s)
     return found
 
 
@@ -62,7 +55,7 @@ def _cell(line: Any, panel: Panel, study: Study, names: dict[str, dict[Any, str]
         return {"text": "", "note": "", "ahead": False, "line": line, "numbers": None}
     best = curve.best
     own = valued(study, panel.settings.get(line, ())).get(best.value) if best and best.seeds else None
-    chosen = {field: at(own[0], field) if own else "" for field in names}
+    chosen = {field: study.at(own[0], field) if own else "" for field in names}
     numbers = {
         "mean": best.mean if best else "",
         "std": best.std if best else "",
@@ -72,7 +65,8 @@ def _cell(line: Any, panel: Panel, study: Study, names: dict[str, dict[Any, str]
         "diverged": curve.lost,
         "missing": curve.missing,
     }
-    told = [f"{field} {names[field][x]}" for field, x in chosen.items()] if best and not best.lost else []
+    there = {field: x for field, x in chosen.items() if x is not None} if best and not best.lost else {}
+    told = [f"{field} {names[field][x]}" for field, x in there.items()]
     won, note = line == ahead(panel, report), _note(curve, told)
     return {"text": shown(best, report.metric), "note": note, "ahead": won, "line": line, "numbers": numbers}
 
@@ -93,7 +87,7 @@ def to_csv(study: Study, table: Sequence[Row]) -> bytes:
     report = study.report
     named = {"figure": report.figures, "group": "group", "line": report.lines}
     keys = [key for key, name in named.items() if name]
-    numbers = ["mean", "std", *over(study), "seeds", "complete", "diverged", "missing"]
+    numbers = ["mean", "std", *study.swept, "seeds", "complete", "diverged", "missing"]
     lines: list[list[Any]] = [[*(named[key] for key in keys), *numbers, "ahead"]]
     for row in table:
         for cell in row["cells"]:
@@ -123,21 +117,21 @@ def _md_cell(cell: Cell) -> str:
 
 def caption(study: Study) -> str:
     """What the numbers of the table are."""
-    chosen = f", at the {chosen_how(study)}" if over(study) else ""
+    chosen = f", at the {chosen_how(study)}" if study.swept else ""
     return " ".join(filter(None, (f"{averaged(study)}{chosen}.", bold(study), scaled(study))))
 
 
 def averaged(study: Study) -> str:
     """What is averaged: the metric, the seeds and the evaluations."""
     metric = words.METRICS.get(study.report.metric, study.report.metric)
-    seeds = len(values(study.settings, "seed"))
+    seeds = len(study.values("seed"))
     first = f"{metric[0].upper()}{metric[1:]}: mean ± standard deviation over {words.counted(seeds, 'seed')}"
     return f"{first} and {words.last(study.report.last)}"
 
 
 def chosen_how(study: Study) -> str:
     """Which value of the swept fields the numbers belong to."""
-    fields = " and ".join(over(study))
+    fields = " and ".join(study.swept)
     if study.tune is None:
         return f"best {fields}"
     if study.tune.method == "paper":
@@ -148,7 +142,7 @@ def chosen_how(study: Study) -> str:
 def bold(study: Study) -> str:
     """What is set in bold, where there is anything to be ahead of."""
     report = study.report
-    if len(values(study.settings, report.lines)) < 2:
+    if len(study.values(report.lines)) < 2:
         return ""
     return "Bold: better." if report.log or not report.margin else f"Bold: better by more than {report.margin:g}."
 

@@ -13,6 +13,7 @@ from baton.errors import BadInput, nearest
 from baton.search import match
 from baton.setting import Setting
 from baton.study import Study, Tune
+from baton.study.fields import value
 
 
 class Missing(Enum):
@@ -93,7 +94,7 @@ def cells(study: Study) -> list[Cell]:
     found: dict[tuple[Any, ...], Cell] = {}
     for group, settings in study.groups.items():
         for s in settings:
-            fields = s.model_dump(exclude={*over, "seed"})
+            fields = {f: value(s, f, over) for f in Setting.model_fields if f not in (*over, "seed")}
             cell = found.setdefault((group, *fields.values()), Cell(group, fields, {}, {}))
             name = candidate(s, over)
             if s.seed == seed:
@@ -108,11 +109,11 @@ def cells(study: Study) -> list[Cell]:
 
 def candidate(setting: Setting, over: Sequence[str]) -> str:
     """`lr = 0.1, clip = 10`: the searched fields of a run."""
-    return ", ".join(f"{field} = {_short(getattr(setting, field))}" for field in over)
+    return ", ".join(f"{field} = {_short(value(setting, field))}" for field in over)
 
 
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _short(x: Any) -> str:
+    return f"{x:.4g}" if isinstance(x, float) else "none" if x is None else str(x)
 
 
 def method(name: str) -> Method:

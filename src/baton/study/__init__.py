@@ -1,12 +1,14 @@
 """A TOML study: a base, axes to cross, cases, named groups, how to search, and what to report."""
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from baton.errors import BadInput, nearest
 from baton.setting import Setting
-from baton.study.parse import is_table, merged, points
+from baton.study import fields
+from baton.study.parse import flat, is_table, merged, points
 from baton.study.scale import Scaled, scaled
 from baton.study.tables import Report, Tune
 
@@ -37,6 +39,26 @@ class Study(NamedTuple):
     def search_seed(self) -> int:
         """What is searched is searched with this seed: the study's first where [tune] names none."""
         return self.tune.seed if self.tune and self.tune.seed >= 0 else self.settings[0].seed
+
+    @property
+    def swept(self) -> list[str]:
+        """The fields whose best value is chosen for each line: one, or all that are searched together."""
+        return self.tune.over if self.tune else [field for field in [self.report.over] if field]
+
+    @property
+    def options(self) -> list[str]:
+        """The options of specs that [tune] or [report] treat as fields: `algorithm.mu`."""
+        report = self.report
+        used = (*self.swept, report.lines, report.figures, *report.down, *report.across)
+        return list(dict.fromkeys(name for name in used if fields.parted(name)[1]))
+
+    def at(self, setting: Setting, field: str) -> Any:
+        """The value of a field, of a spec without the options that are fields here; '' where no field is named."""
+        return fields.value(setting, field, self.options) if field else ""
+
+    def values(self, field: str, settings: Sequence[Setting] | None = None) -> list[Any]:
+        """Every value of a field once, in the study's order."""
+        return list(dict.fromkeys(self.at(s, field) for s in (self.settings if settings is None else settings)))
 
 
 def find(name: str, first: Path = Path(), but: tuple[Path, ...] = ()) -> Path:
@@ -75,16 +97,21 @@ def parse(name: str, table: dict[str, Any]) -> Study:
             raise BadInput(f"study: no key {key!r}; {nearest(key, KEYS)}")
     for key in TABLES:
         is_table(table.get(key, {}), key)
-    found = points(table)
     tune = Tune(**table["tune"]) if "tune" in table else None
     report = Report(**table.get("report", {}))
-    return Study(name, table.get("title", name), table.get("about", ""), found.groups, report, tune, found.labels)
+    study = Study(name, table.get("title", name), table.get("about", ""), {}, report, tune)
+    found = points(flat(table), study.options)
+    study = study._replace(groups=found.groups, labels=found.labels)
+    for key in ("over", "lines", "figures", "down", "across"):
+        fields.check(f"[report] {key}", getattr(report, key), study.settings)
+    fields.check("[tune] over", tune.over if tune else [], study.settings)
+    return study
 
 
 def _table(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     """The tables of a file, over those of the study it is like: one beside it, or a shipped one; never itself."""
     try:
-        table = tomllib.loads(path.read_text())
+        table = flat(tomllib.loads(path.read_text()))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"not a TOML file: {error}") from None
     like = table.pop("like", None)

@@ -1,11 +1,12 @@
 """From the tables of a TOML file to groups of settings."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from baton.errors import BadInput, nearest
-from baton.setting import Setting
+from baton.setting import ROOMS, Setting
+from baton.study.fields import known, made, parted, value
 
 Table = dict[str, Any]
 
@@ -24,8 +25,39 @@ class Points(NamedTuple):
     labels: dict[tuple[str, Any], str]  # (field, value) -> its name in [names]
 
 
-def points(table: Table) -> Points:
-    """Every setting: groups x cases x axes, later ones replacing the fields and axes of earlier ones."""
+def flat(table: Table) -> Table:
+    """The tables of a study with options as keys: `algorithm.mu = 1` is, to TOML, a table with a key."""
+    own: Table = {key: _flat(table[key]) for key in ("base", "axes") if key in table}
+    if isinstance(table.get("groups"), dict):
+        own["groups"] = {name: _flat_level(group) for name, group in table["groups"].items()}
+    if isinstance(table.get("cases"), list):
+        own["cases"] = [_flat_level(case) for case in table["cases"]]
+    return table | own
+
+
+def _flat_level(own: Any) -> Any:
+    found = _flat(own)
+    return found | {"axes": _flat(found["axes"])} if isinstance(found, dict) and "axes" in found else found
+
+
+def _flat(own: Any) -> Any:
+    if not isinstance(own, dict):
+        return own
+    found: Table = {}
+    for key, x in own.items():
+        opened = {f"{key}.{option}": y for option, y in x.items()} if key in ROOMS and isinstance(x, dict) else {key: x}
+        for name in opened:
+            if name in found:
+                raise BadInput(f"{name}: it is given as {name} and as {name!r}; one of them is right")
+        found |= opened
+    return found
+
+
+def points(table: Table, options: Sequence[str]) -> Points:
+    """Every setting: groups x cases x axes, later ones replacing the fields and axes of earlier ones.
+
+    options: those that are fields here, which a spec's label says nothing about.
+    """
     names = _names(table.get("names", {}))
     whole = Level(dict(table.get("base", {})), _axes(table.get("axes", {}), "axes"))
     cases = [_level(case, f"cases[{i}]") for i, case in enumerate(_cases(table))]
@@ -36,12 +68,22 @@ def points(table: Table) -> Points:
         found.groups[group] = []
         for case in cases:
             for point in _cross(_over(_over(whole, case), last)):
-                setting = Setting(**{field: _spec(value, names) for field, value in point.items()})
+                setting = made({field: _spec(field, x, names) for field, x in point.items()})
                 _once(setting, group, seen)
                 found.groups[group].append(setting)
-                for field, value in point.items():
-                    if isinstance(value, str) and value in names:
-                        found.labels[field, getattr(setting, field)] = value
+                for but in ((), options) if options else ((),):
+                    found.labels.update(_labels(setting, point, names, but))
+    return found
+
+
+def _labels(setting: Setting, point: Table, names: dict[str, str], but: Sequence[str]) -> dict[tuple[str, Any], str]:
+    """Specs without the options in `but`, as [names] calls them; other options of their own are told with them."""
+    found = {}
+    for field, label in point.items():
+        if isinstance(label, str) and label in names and not parted(field)[1]:
+            own = [name for name in point if parted(name)[0] == field and name not in (field, *but)]
+            told = [f"{parted(name)[1]} = {point[name]}" for name in own]
+            found[field, value(setting, field, but)] = ", ".join([label, *told])
     return found
 
 
@@ -69,8 +111,8 @@ def _names(table: Table) -> dict[str, str]:
     return table
 
 
-def _spec(value: Any, names: dict[str, str]) -> Any:
-    return names.get(value, value) if isinstance(value, str) else value
+def _spec(field: str, x: Any, names: dict[str, str]) -> Any:
+    return names.get(x, x) if isinstance(x, str) and not parted(field)[1] else x
 
 
 def _cases(table: Table) -> list[Table]:
@@ -88,13 +130,13 @@ def _level(table: Table, where: str) -> Level:
 
 def _axes(table: Table, where: str) -> dict[str, list[Any]]:
     for key, values in is_table(table, where).items():
-        if key not in Setting.model_fields:
+        if not known(key):
             raise BadInput(f"{where}.{key}: no such setting; {nearest(key, Setting.model_fields)}")
         if not isinstance(values, list) or not values:
             raise BadInput(f"{where}.{key}: {values!r} is not a list of values; [{values!r}] is right")
-        for value in values:
-            if values.count(value) > 1:
-                raise BadInput(f"{where}.{key}: {value!r} is given twice; each value once is right")
+        for x in values:
+            if values.count(x) > 1:
+                raise BadInput(f"{where}.{key}: {x!r} is given twice; each value once is right")
     return table
 
 

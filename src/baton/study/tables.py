@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from baton.errors import BadInput, nearest
 from baton.setting import Setting
+from baton.study.fields import known
 
 
 def _held(holds: Callable[[Any], bool], right: str) -> AfterValidator:
@@ -21,7 +22,7 @@ def _held(holds: Callable[[Any], bool], right: str) -> AfterValidator:
 
 
 def _field(name: str) -> str:
-    if name and name not in Setting.model_fields:
+    if name and not known(name):
         raise BadInput(f"no such setting {name!r}; {nearest(name, Setting.model_fields)}")
     return name
 
@@ -35,7 +36,7 @@ def _searched(names: list[str]) -> list[str]:
     return names
 
 
-Name = Annotated[str, AfterValidator(_field)]  # of a field of a setting
+Name = Annotated[str, AfterValidator(_field)]  # of a field of a setting, or of an option: algorithm.mu
 Count = Annotated[int, _held(lambda x: x >= 1, "at least 1 is right")]
 Part = Annotated[float, _held(lambda x: 0 <= x < 1, "a part of the evaluations, from 0 to 1, is right")]
 
