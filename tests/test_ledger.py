@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from baton.ledger.books import traffic, ways
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from baton import algorithms, cli, ledger
 from baton.api import run
 from baton.clients import batches, taken
 from baton.ledger import Prices, Rates
-from baton.ledger.books import traffic, ways
 from baton.legs.split import SplitLegs
 from baton.setting import Setting
 from baton.simulate.engine import Program

@@ -107,7 +107,7 @@ def test_the_papers_twelve_panels() -> None:
     specs = [[*{s.partition: None for s in group}] for group in found.groups.values()]
     assert specs == [[f"exdir:C={C},alpha={alpha}"] for C in (1, 2, 5, 10) for alpha in (100, 10, 1)]
     assert {(s.dataset, s.clients) for s in found.settings} == {("mnist", 10)}
-    assert found.report["columns"] == 3
+    assert found.report.columns == 3
 
 
 BAD = [

@@ -17,7 +17,7 @@ from baton.report import curves, figures, grid, report, tables, words
 from baton.seam import State
 from baton.setting import Setting
 from baton.store import History, Snapshot, Store
-from baton.study import Study
+from baton.study import Report, Study
 
 ROUNDS = [0, 2, 4, 6, 8]
 METRIC = "test_accuracy"
@@ -133,15 +133,17 @@ def test_all_diverged_is_said_and_the_other_line_is_ahead(store: Store) -> None:
 def test_of_values_that_end_equal_the_sooner_is_best() -> None:
     slow, fast = (curves.Point(v, 0.0, 0.0, 0.0, 0.0, pace, 1, 0) for v, pace in ((0.1, 2.0), (0.2, 1.0)))
     for points in ([slow, fast], [fast, slow]):
-        assert curves.choose(points, "min") == fast
-    assert curves.choose([], "min") is None
+        assert curves.choose(points, Report(best="min")) == fast
+    assert curves.choose([], Report()) is None
 
 
 def test_a_margin_keeps_small_leads_from_bold(store: Store) -> None:
     shown = fill(store, make()) and make()
-    assert grid.ahead(first(shown, store), {**shown.report, "margin": 9.9}) == "sequential"
-    assert grid.ahead(first(shown, store), {**shown.report, "margin": 10.1}) is None
-    assert grid.ahead(first(shown, store), {**shown.report, "margin": 10.1, "log": True}) == "sequential"
+    assert grid.ahead(first(shown, store), shown.report.model_copy(update={"margin": 9.9})) == "sequential"
+    assert grid.ahead(first(shown, store), shown.report.model_copy(update={"margin": 10.1})) is None
+    assert (
+        grid.ahead(first(shown, store), shown.report.model_copy(update={"margin": 10.1, "log": True})) == "sequential"
+    )
 
 
 def test_fields_that_vary_besides_get_panels_of_their_own(store: Store) -> None:

@@ -18,7 +18,7 @@ from baton.report.reading import Reading
 from baton.seam import State
 from baton.setting import Setting
 from baton.store import History, Snapshot, Store
-from baton.study import Study
+from baton.study import Report, Study
 from browser import CHROMIUM, Browser
 from test_report import fill, first, make, put, series
 
@@ -83,9 +83,9 @@ def test_a_metric_that_nobody_measured_is_one_line(store: Store, tmp_path: Path)
 
 
 def test_a_log_axis_is_not_for_percentages_that_come_along() -> None:
-    rule = {"log": True, "metric": "test_loss"}
+    rule = Report(log=True, metric="test_loss")
     assert [bands.logs(rule, metric) for metric in ("test_loss", "train_loss", "test_accuracy")] == [True, True, False]
-    assert bands.logs({"log": True, "metric": "test_accuracy"}, "test_accuracy")
+    assert bands.logs(Report(log=True, metric="test_accuracy"), "test_accuracy")
 
 
 def test_lines_that_are_no_algorithms_have_other_colours_and_short_names() -> None:

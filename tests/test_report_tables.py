@@ -19,13 +19,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton import paper, study
+from baton import report as reports
 from baton.errors import BadInput
 from baton.report import compare, grid, latex, layout, tables, words
 from baton.report.grid import leader, leaders
 from baton.seam import State
 from baton.setting import Setting
 from baton.store import History, Run, Snapshot, Store
-from baton.study import Study
+from baton.study import Report, Study, fields
 
 Series = Callable[[Setting], Sequence[float] | None]  # one value an evaluation from round 0; None: not run
 SEQUENTIAL, PARALLEL = "sequential", "parallel"
@@ -594,7 +595,7 @@ def test_each_learning_rate_beside_the_paper(store: Store) -> None:
     alone = shown._replace(groups={"all": [s for s in shown.settings if s.seed == 2]})
     rows = compared(alone, fill(store, alone, lambda _: ending(80.0, 91.0, 90.0)))
     assert rows[0]["allowed"] == pytest.approx(0.5)  # one evaluation has no spread
-    last_two = alone._replace(report={**alone.report, "last": 2})
+    last_two = alone._replace(report=alone.report.model_copy(update={"last": 2}))
     assert compared(last_two, store)[0]["allowed"] == pytest.approx(2 * math.sqrt(2) * 0.5 + 0.5)
 
 
@@ -726,7 +727,7 @@ def test_a_coarse_and_a_fine_stage(store: Store) -> None:
     assert (
         "with seed 1, mean over the last evaluation. " in tables.search_files(shown, found)["found-search.md"].decode()
     )
-    laid = shown._replace(report={**shown.report, "down": ["algorithm"], "across": ["lr"]})
+    laid = shown._replace(report=shown.report.model_copy(update={"down": ["algorithm"], "across": ["lr"]}))
     made = layout.tables(laid, panels)
     assert made is not None
     assert [(c["text"], c["strong"]) for c in made["body"][0][1:]] == [
@@ -771,12 +772,12 @@ def test_no_search_has_no_files(store: Store) -> None:
 
 @pytest.mark.parametrize("method", ["simple", "coarse-fine", "halving"])
 def test_a_line_whose_every_candidate_diverged_is_behind(store: Store, method: str) -> None:
-    shown = searched(method, [0.1, 0.5])
+    tune = searched(method, [0.1, 0.5]).tune
     both = make(
         "found",
         axes={"partition": ["C = 1"], "local_steps": [5]},
         base={"rounds": 8, "eval_every": 1},
-        tune=shown.tune,
+        tune=tune.model_dump() if tune else {},
         report={"last": 1},
     )
     fill(store, both, lambda s: [1.0, math.nan] if s.algorithm == PARALLEL else growing(s.lr, s))
@@ -787,6 +788,73 @@ def test_a_line_whose_every_candidate_diverged_is_behind(store: Store, method: s
     cells = tables.rows(both, panels)[0]["cells"]
     assert [cell["text"].split()[0] for cell in cells] == ["diverged", "5.50"]
     assert cells[1]["ahead"]
+
+
+OPTION = "algorithm.server_lr"
+
+
+def with_option(**changes: Any) -> Study:
+    cases = [{"algorithm": SEQUENTIAL}, {"algorithm": PARALLEL, "axes": {OPTION: [0.5, 1.0, 2.0]}}]
+    axes = {"partition": ["C = 1"], "local_steps": [5], "lr": [0.1], "seed": [1, 2]}
+    table = {"names": {"C = 1": "exdir:C=1,alpha=10"}, "base": {"rounds": 8, "eval_every": 2}}
+    return study.parse("option", {**table, "axes": axes, "cases": cases, **changes})
+
+
+def by_option(s: Setting) -> list[float]:
+    return ending(60 + 5 * (fields.value(s, OPTION) or 0) + s.seed)
+
+
+@pytest.mark.parametrize("tune", [{}, {"tune": {"over": [OPTION]}}])
+def test_an_option_can_be_swept_or_searched(store: Store, tune: dict[str, Any], tmp_path: Path) -> None:
+    shown = with_option(report={"over": OPTION, "last": 1, "down": ["algorithm"], "across": [OPTION]}, **tune)
+    _, panels = look(shown, fill(store, shown, by_option))
+    (panel,) = panels
+    assert {line: curve.best.value for line, curve in panel.curves.items() if curve.best} == {
+        SEQUENTIAL: None,
+        PARALLEL: 2.0,
+    }
+    (row,) = tables.rows(shown, panels)
+    assert [(cell["text"], cell["note"]) for cell in row["cells"]] == [
+        ("61.50 ± 0.50", ""),
+        ("71.50 ± 0.50", f"{OPTION} 2"),
+    ]
+    made = layout.tables(shown, panels)
+    assert made is not None
+    assert made["head"] == [[("Algorithm", 1), ("none", 1), ("0.5", 1), ("1", 1), ("2", 1)]]
+    if not tune:
+        assert [c["text"] for c in made["body"][1]] == [PARALLEL, "–", "64.00", "66.50", "71.50"]
+    assert reports.report([shown], store, tmp_path / "out").is_file()
+    assert (tmp_path / "out" / f"option-{OPTION}.svg").is_file()
+
+
+def test_an_option_can_be_a_line_a_figure_or_a_panel(store: Store) -> None:
+    lines = with_option(report={"lines": OPTION, "last": 1})
+    fill(store, lines, by_option)
+    assert [list(panel.curves) for panel in look(lines, store)[1]] == [[None, 0.5, 1.0, 2.0]]
+    assert words.lines(lines)[0.5] == f"{OPTION} = 0.5"
+    figures = with_option(report={"figures": OPTION, "last": 1})
+    assert [(p.figure, list(p.curves)) for p in look(figures, store)[1]] == [
+        (None, [SEQUENTIAL]),
+        (0.5, [PARALLEL]),
+        (1.0, [PARALLEL]),
+        (2.0, [PARALLEL]),
+    ]
+    rows = with_option(report={"down": [OPTION], "across": ["algorithm"], "last": 1})
+    assert [p.group for p in look(rows, store)[1]] == [f"{OPTION} = {x}" for x in ("none", 0.5, 1, 2)]
+    made = layout.tables(rows, look(rows, store)[1])
+    assert made is not None
+    assert [[c["text"].split()[0] for c in line] for line in made["body"]] == [
+        ["none", "61.50", "–"],
+        ["0.5", "–", "64.00"],
+        ["1", "–", "66.50"],
+        ["2", "–", "71.50"],
+    ]
+
+
+def test_specs_without_the_swept_option_are_not_mixed_with_those_that_have_it(store: Store) -> None:
+    shown = with_option(report={"over": OPTION, "lines": "local_steps", "last": 1})
+    _, panels = look(shown, fill(store, shown, by_option))
+    assert [panel.group for panel in panels] == [SEQUENTIAL, PARALLEL]
 
 
 def test_two_fields_searched_together(store: Store) -> None:
@@ -811,7 +879,7 @@ def test_two_fields_searched_together(store: Store) -> None:
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=6), st.floats(0, 5))
 def test_those_who_are_ahead_are_so_by_more_than_the_margin(scores: list[float], margin: float) -> None:
-    report = {"margin": margin, "log": False}
+    report = Report(margin=margin)
     found = leaders(dict(enumerate(scores)), report)
     behind = [x for place, x in enumerate(scores) if place not in found]
     ahead = sorted((scores[place] for place in found), reverse=True)

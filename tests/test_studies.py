@@ -20,7 +20,7 @@ from baton.search.rules import METHODS, Choice, cells, search, shorter
 from baton.setting import Setting
 from baton.store import History, Snapshot, Store
 from baton.store.columns import EXACT, MEASURED
-from baton.study import Study, keys
+from baton.study import Report, Study, Tune
 from made_data import write_idx
 
 pytest_plugins = ["fixtures_data"]
@@ -146,7 +146,7 @@ def test_labels_are_the_papers() -> None:
 
 
 def test_of_the_papers_tables_only_those_without_training_have_no_study() -> None:
-    used = {read(name).report["paper"] for name in study.shipped()} - {""}
+    used = {read(name).report.paper for name in study.shipped()} - {""}
     assert set(paper.TABLES) - used == {"bounds", "notation", "quadratics", "cross_device"}  # results holds the last
     rows = [{**row, "marked": 0} for row in paper.table("results")]
     assert all({**row, "marked": 0} in rows for row in paper.table("cross_device"))
@@ -166,10 +166,10 @@ def test_quadratics() -> None:
     assert ids(three.settings) == ids([s for s in nine.settings if s.dataset in one[::3]])
     for each in (three, nine):
         assert {s.lr for s in each.settings} == rates
-        assert set(each.report["among"]) == rates - {0.001, 1.0}
+        assert set(each.report.among) == rates - {0.001, 1.0}
         assert {s.seed for s in each.settings} == {1, 12, 123, 1234, 12345}
         assert {(s.clients, s.participants, s.rounds) for s in each.settings} == {(2, 2, 500)}
-        assert (each.report["metric"], each.report["best"], each.report["shade"]) == ("distance", "min", "minmax")
+        assert (each.report.metric, each.report.best, each.report.shade) == ("distance", "min", "minmax")
 
 
 def test_partitions_are_twelve() -> None:
@@ -190,21 +190,21 @@ def test_results(name: str) -> None:
     assert ids(found.settings) == ids(described(pairs, 1000 if small else 4000, SEEDS))
     assert len(found.groups) == len(pairs)
     assert found.tune is not None
-    assert found.tune["method"] == ("simple" if small else "coarse-fine")
-    assert (found.tune["seed"], found.tune["short"], found.tune["within"], found.tune["last"]) == (1234, 1000, 3, 10)
-    assert 4 * found.report["last"] == (40 if small else 100)  # rounds
-    assert found.report["margin"] == (1 if small else 2)
-    assert found.report["down"] == ["dataset", "model", "algorithm"]
-    assert found.report["across"] == ["partition", "local_steps"]
+    assert found.tune.method == ("simple" if small else "coarse-fine")
+    assert (found.tune.seed, found.tune.short, found.tune.within, found.tune.last) == (1234, 1000, 3, 10)
+    assert 4 * found.report.last == (40 if small else 100)  # rounds
+    assert found.report.margin == (1 if small else 2)
+    assert found.report.down == ["dataset", "model", "algorithm"]
+    assert found.report.across == ["partition", "local_steps"]
 
 
 @RESULTS
 def test_training_curves_are_those_of_the_results(name: str) -> None:
     curves, results = read(f"curves_{name}"), read(name)
     assert (curves.groups, curves.tune) == (results.groups, results.tune)
-    assert {curves.report["metric"], *curves.report["also"]} == set(MEASURED) - {"test_loss"}
-    assert curves.report["smooth"] == (0.08 if "mnist" in name else 0.04)
-    assert curves.report["shade"] == "std"
+    assert {curves.report.metric, *curves.report.also} == set(MEASURED) - {"test_loss"}
+    assert curves.report.smooth == (0.08 if "mnist" in name else 0.04)
+    assert curves.report.shade == "std"
 
 
 def test_vgg9_on_cifar10() -> None:
@@ -215,7 +215,7 @@ def test_vgg9_on_cifar10() -> None:
     assert ids(read("clipping_long").settings) == ids(described(vgg9, 4000, [1234], TRIED))
     steps = described(vgg9, 1000, SEEDS, {"sequential": (50.0,)}, (1, 5, 10, 20, 50))
     assert ids(read("local_steps").settings) == ids(steps)
-    assert read("local_steps").report["lines"] == "local_steps"
+    assert read("local_steps").report.lines == "local_steps"
 
 
 def test_searches_share_their_runs() -> None:
@@ -317,7 +317,7 @@ def test_reading_needs_no_data(name: str, data: Path, monkeypatch: pytest.Monkey
     assert found.settings
     assert list(data.iterdir()) == []
     if found.tune:
-        assert found.tune["method"] in METHODS
+        assert found.tune.method in METHODS
         searched = [s for cell in cells(found) for own in (cell.grid.values(), *cell.seeds.values()) for s in own]
         assert ids(searched) == ids(found.settings)
 
@@ -325,9 +325,8 @@ def test_reading_needs_no_data(name: str, data: Path, monkeypatch: pytest.Monkey
 @EVERY
 def test_scale_changes_rounds_seeds_and_what_is_averaged_only(name: str) -> None:
     whole, small = read(name), study.read(name, 0.01)
-    kept = {**small.report, "last": whole.report["last"]}
-    assert kept == whole.report
-    assert small.report["last"] == 1
+    assert small.report.model_copy(update={"last": whole.report.last}) == whole.report
+    assert small.report.last == 1
     assert list(small.groups) == list(whole.groups)
     seed = 1234 if whole.tune else whole.settings[0].seed
     for group, settings in whole.groups.items():
@@ -340,8 +339,8 @@ def test_scale_changes_rounds_seeds_and_what_is_averaged_only(name: str) -> None
             assert now.rounds == pytest.approx(before.rounds / 100, abs=before.eval_every / 2)
             assert now.eval_every == min(before.eval_every, now.rounds)
     if whole.tune and small.tune:
-        assert {**small.tune, "short": 1000, "last": 10} == whole.tune
-        assert (small.tune["short"], small.tune["last"]) == (8, 1)
+        assert small.tune.model_copy(update={"short": 1000, "last": 10}) == whole.tune
+        assert (small.tune.short, small.tune.last) == (8, 1)
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist", "cifar10"])
@@ -383,9 +382,10 @@ def test_the_page_counts_right(name: str) -> None:
 
 def test_the_page_has_every_key() -> None:
     tables = [tomllib.loads(text) for text in EXAMPLES]
-    assert {key for table in tables for key in table} == set(keys.KEYS)
-    assert [table["report"] for table in tables if "report" in table] == [keys.REPORT]  # the defaults, as it says
-    assert [set(table["tune"]) for table in tables if "tune" in table] == [set(keys.TUNE)]
+    assert {key for table in tables for key in table} == set(study.KEYS)
+    (shown,) = [table["report"] for table in tables if "report" in table]
+    assert shown == Report().model_dump()  # the defaults, as it says
+    assert [set(table["tune"]) for table in tables if "tune" in table] == [set(Tune.model_fields)]
     assert all(f"| `{method}` |" in PAGE for method in METHODS)
 
 
@@ -447,8 +447,8 @@ def test_every_study_has_its_page(name: str, tmp_path: Path) -> None:
     page = report.report([found], store, tmp_path / "page")
     made = {path.name for path in page.parent.iterdir()}
     assert {f"{name}.csv", "index.html"} <= made
-    assert (f"{name}-layout.csv" in made) == bool(found.report["down"])
-    assert (f"{name}-paper.csv" in made) == bool(found.report["paper"])
+    assert (f"{name}-layout.csv" in made) == bool(found.report.down)
+    assert (f"{name}-paper.csv" in made) == bool(found.report.paper)
 
 
 @pytest.mark.long

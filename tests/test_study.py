@@ -6,6 +6,7 @@ import pytest
 
 from baton import study
 from baton.errors import BadInput
+from baton.study import fields
 
 
 def test_quadratics_is_the_paper_grid() -> None:
@@ -74,6 +75,22 @@ BAD = {
     "[report]\nsmooth = 1.5": "[report] smooth: 1.5; a part of the evaluations, from 0 to 1, is right",
     "[report]\nacross = ['modl']": "[report] across: no such setting 'modl'; did you mean 'model'?",
     "[report]\nlast = true": "[report] last: True is not a int",
+    "[report]\nshade = 'box'": "[report] shade: 'box'; std or minmax is right",
+    "[report]\nalso = [3]": "[report] also: 3 is not a str",
+    "[report]\nlast = 0": "[report] last: 0; at least 1 is right",
+    "[tune]\nover = ['']": "[tune] over: '' cannot be searched; 'lr' or 'clip' is right",
+    "[axes]\nalgorithm.server_lr = [0.5]": "algorithm: sequential has no parameter 'server_lr'; it takes none",
+    "[base]\nalgorithm = 'parallel'\n'algorithm.server' = 2": "algorithm: parallel has no parameter 'server'; did you",
+    "[axes]\nalgorithm.server_lr = 0.5": "axes.algorithm.server_lr: 0.5 is not a list of values; [0.5] is right",
+    "[axes]\nmodl.hidden = [1]": "axes.modl: no such setting; did you mean 'model'?",
+    "[axes]\n'lr.x' = [1]": "axes.lr.x: no such setting",
+    "[base]\nalgorithm.a.b = 1": "algorithm.a: {'b': 1} is not a number or a word",
+    "[base]\nalgorithm = 'parallel'\n'algorithm.weighting' = 'size,server_lr=2'": "is not a number or a word",
+    "[base]\nalgorithm.a = 1\n'algorithm.a' = 2": "algorithm.a: it is given as algorithm.a and as 'algorithm.a'",
+    "[base]\npartition = 'file'\n'partition.path' = 'none.csv'\n'partition.seed' = 2": "file has no parameter 'seed'",
+    "[tune]\nover = ['algorithm.mu']": "[tune] over: no algorithm of this study has a parameter 'mu'; they take none",
+    "[base]\nalgorithm='parallel'\n[report]\nlines = 'algorithm.server'": "did you mean 'server_lr'?",
+    "[report]\nover = 'lr.x'": "[report] over: no such setting 'lr.x'",
 }
 
 
@@ -104,6 +121,72 @@ def test_names_stand_for_specs_and_are_remembered() -> None:
     assert found.labels == {("partition", spec): "C = 1"}
 
 
+def test_an_option_is_an_axis_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(
+        """
+        [base]
+        partition = "exdir:C=1"
+        "partition.alpha" = 10
+        [[cases]]
+        algorithm = "parallel:weighting=size,server_lr=3"
+        axes.algorithm.server_lr = [0.5, 1]
+        [[cases]]
+        algorithm = "sequential"
+        [groups.a]
+        [groups.b]
+        partition.C = 2
+        [groups.c]
+        model = "mlp"
+        axes."model.hidden" = [8, 16]
+        """
+    )
+    groups = study.read(path).groups
+    assert [s.algorithm for s in groups["a"]] == [
+        "parallel:weighting=size,server_lr=0.5",
+        "parallel:weighting=size",  # server_lr = 1 is its default
+        "sequential",
+    ]
+    assert {s.partition for s in groups["a"]} == {"exdir:C=1,alpha=10"}
+    assert {s.partition for s in groups["b"]} == {"exdir:C=2,alpha=10"}
+    assert [s.model for s in groups["c"]] == ["mlp:hidden=8", "mlp:hidden=16"] * 3
+    assert [fields.value(s, "algorithm.server_lr") for s in groups["a"]] == [0.5, 1.0, None]
+    assert fields.value(groups["b"][0], "partition.C") == 2
+
+
+def test_options_of_specs_that_the_data_set_gives(tmp_path: Path) -> None:
+    table = {"base": {"dataset": "quadratic"}, "axes": {"dataset": {"zeta": [5.0, 2.0]}, "dataset.delta": [0.5, 1 / 3]}}
+    assert [s.dataset for s in study.parse("own", table).settings] == [
+        "quadratic:zeta=5,delta=0.5",
+        "quadratic:zeta=5,delta=1/3",
+        "quadratic:zeta=2,delta=0.5",
+        "quadratic:zeta=2,delta=1/3",
+    ]
+    (tmp_path / "who.csv").write_text("0\n")
+    held = fields.made({"partition": "file", "partition.path": str(tmp_path / "who.csv")})
+    assert held.partition.startswith(f"file:{tmp_path / 'who.csv'}#")
+    assert fields.value(held, "partition", ["partition.path"]) == "file"
+
+
+def test_a_study_like_another_adds_an_option(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text("[axes]\nalgorithm = ['parallel']")
+    (tmp_path / "two.toml").write_text("like = 'one.toml'\n[axes]\nalgorithm.server_lr = [0.5, 2]")
+    assert [s.algorithm for s in study.read(tmp_path / "two.toml").settings] == [
+        "parallel:server_lr=0.5",
+        "parallel:server_lr=2",
+    ]
+
+
+def test_a_label_is_that_of_the_spec_without_its_swept_options() -> None:
+    axes = {"algorithm.server_lr": [0.5, 2.0], "algorithm.weighting": ["size", "uniform"]}
+    table = {"names": {"FedAvg": "parallel"}, "base": {"algorithm": "FedAvg"}, "axes": axes}
+    labels = study.parse("own", table).labels
+    assert labels["algorithm", "parallel:server_lr=2"] == "FedAvg, server_lr = 2.0, weighting = uniform"
+    found = study.parse("own", {**table, "tune": {"over": ["algorithm.server_lr"]}})
+    assert found.labels["algorithm", "parallel:weighting=size"] == "FedAvg, weighting = size"
+    assert found.values("algorithm") == ["parallel:weighting=size", "parallel"]
+
+
 def test_like_another_study(tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text("title = 'One'\n[base]\nrounds = 3\nlr = 0.1\n[axes]\nseed = [1, 2]")
     (tmp_path / "two.toml").write_text("like = 'one.toml'\n[base]\nlr = 0.2")
@@ -125,7 +208,7 @@ def test_a_scaled_study_says_what_it_changed(tmp_path: Path) -> None:
     assert {(s.rounds, s.seed, s.eval_every) for s in small.settings} == {(100, 3, 4)}
     assert (small.shrunk.rounds, small.shrunk.seeds, small.shrunk.last) == ({1000: 100}, (3, 1), (10, 1))
     assert small.tune is not None
-    assert (small.tune["short"], small.tune["last"]) == (40, 1)
+    assert (small.tune.short, small.tune.last) == (40, 1)
     assert study.read(path, 0.5).shrunk is not None
     assert len({s.seed for s in study.read(path, 0.5).settings}) == 2
     assert {(s.rounds, s.eval_every) for s in study.read("quadratics", 0.01).settings} == {(5, 5)}

@@ -42,7 +42,7 @@ def told(scores: Mapping[tuple[float, int], float | None]) -> Callable[[Setting,
 
 
 def by(shown: Study, method: str) -> Study:
-    return shown._replace(tune={**(shown.tune or {}), "method": method}) if method else shown
+    return shown._replace(tune=shown.tune.model_copy(update={"method": method})) if method and shown.tune else shown
 
 
 def decide(shown: Study, scores: Mapping[tuple[float, int], float | None], method: str = "") -> Choice:
@@ -109,6 +109,23 @@ def test_scores_that_never_change_give_the_best_whatever_the_method(scores: list
 def test_smaller_may_be_better() -> None:
     shown = make(report={"metric": "test_loss", "best": "min"})
     assert decide(shown, {(r, 1600): r for r in RATES}, "simple").best == "lr = 0.01"
+
+
+def test_an_option_is_searched_like_a_field() -> None:
+    cases = [
+        {"algorithm": "parallel:weighting=size", "axes": {"algorithm.server_lr": [0.5, 1.0]}},
+        {"algorithm": "sequential"},
+    ]
+    table = {"base": {"rounds": 8}, "axes": {"lr": [0.1, 0.3], "seed": [1, 2]}, "cases": cases}
+    shown = study.parse("own", {**table, "tune": {"over": ["lr", "algorithm.server_lr"]}})
+    one, other = cells(shown)
+    assert list(one.grid) == [f"lr = {lr}, algorithm.server_lr = {x}" for lr in (0.1, 0.3) for x in (0.5, 1)]
+    assert (one.fields["algorithm"], other.fields["algorithm"]) == ("parallel:weighting=size", "sequential")
+    assert list(other.grid) == ["lr = 0.1, algorithm.server_lr = none", "lr = 0.3, algorithm.server_lr = none"]
+    assert all(len(own) == 1 for cell in (one, other) for own in cell.seeds.values())
+    choice = follow(shown, one, lambda s, _: s.lr + ("server_lr" in s.algorithm))
+    assert choice.best == "lr = 0.3, algorithm.server_lr = 0.5"
+    assert [s.algorithm for s in choice.chosen] == ["parallel:weighting=size,server_lr=0.5"] * 2
 
 
 def test_two_fields_are_searched_together() -> None:

@@ -5,7 +5,7 @@ be marked `lane`: runs that differ in nothing else are lanes of one program.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from fractions import Fraction
 from functools import cache
 from math import inf, isinf
@@ -259,3 +259,32 @@ def _shown(key: str, default: Any) -> str:
     if default is None:
         return f"[{key}=…]"
     return f"{key}={'…' if default is inspect.Parameter.empty else _text(default)}"
+
+
+def option(field: str, spec: str, known: Mapping[str, Any], key: str) -> Value | None:
+    """The value of one option of a spec, given or by default; None where it has no such option."""
+    _, function, given = bind(field, spec, known)
+    return given.get(key, options(function)[key].default) if key in options(function) else None
+
+
+def without(field: str, spec: str, known: Mapping[str, Any], keys: Container[str]) -> str:
+    """What is left of a spec less some of its options; it may lack one that it needs."""
+    name, tail = _name(field, spec, known)
+    if rest := _rest(find(field, name, known)):
+        return name if rest[0] in keys else spec
+    kept = ",".join(f"{key}={text}" for key, text in _params(field, spec, tail).items() if key not in keys)
+    return f"{name}:{kept}" if kept else name
+
+
+def replaced(field: str, spec: str, known: Mapping[str, Any], given: Mapping[str, Value]) -> str:
+    """The spec with these options in place of what it says of them, in its one spelling."""
+    name, tail = _name(field, without(field, spec, known, given), known)
+    rest = _rest(find(field, name, known))
+    parts = [tail] if tail else []
+    for key, value in given.items():
+        if not isinstance(value, Value) or (isinstance(value, str) and "," in value and not rest):
+            raise BadInput(f"{field}.{key}: {value!r} is not a number or a word")
+        if rest and key != rest[0]:
+            raise BadInput(f"{field}: {name} has no parameter {key!r}; {nearest(key, [rest[0]])}")
+        parts.append(_text(value) if rest else f"{key}={_text(value)}")
+    return canonical(field, f"{name}:{','.join(parts)}", known)

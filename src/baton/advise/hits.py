@@ -11,6 +11,7 @@ from baton.search.rules import MISSING, Read, shorter
 from baton.setting import Setting
 from baton.store import Store
 from baton.study import Study
+from baton.study.fields import value
 
 FREE = ("algorithm", "lr", "clip", "seed")  # in which the runs of one setting differ
 
@@ -91,11 +92,11 @@ def counts(found: Hits) -> dict[str, int]:
 
 def _pairs(study: Study) -> dict[tuple[str, str], list[Setting]]:
     """Runs of both algorithms that differ in FREE only, and are among those the report chooses from."""
-    among, over = study.report["among"], study.report["over"]
+    among, over = study.report.among, study.report.over
     found: dict[tuple[str, str], list[Setting]] = {}
     for group, settings in study.groups.items():
         for s in settings:
-            if probe.name(s.algorithm) in probe.SIDES and (not among or getattr(s, over) in among):
+            if probe.name(s.algorithm) in probe.SIDES and (not among or value(s, over) in among):
                 found.setdefault((group, str(s.model_dump(exclude=set(FREE)))), []).append(s)
     return {key: own for key, own in found.items() if {probe.name(s.algorithm) for s in own} == set(probe.SIDES)}
 
@@ -113,7 +114,7 @@ def _hit(
     rounds = probe.length(settings[0], by.metric, part)
     short = [shorter(s, rounds) for s in settings if s.seed in searched[:seeds]]
     said = verdict(probe.candidates(short, read, by.metric, probe.last(short[0], by.metric)), by)
-    last = study.report["last"]
+    last = study.report.last
     grid = probe.candidates([s for s in settings if s.seed in searched], read, by.metric, last)
     best = {(b.algorithm, b.lr, b.clip) for own in grid.values() if (b := side(own, by).best)}
     chosen = [s for s in settings if (s.algorithm, s.lr, s.clip) in best or not best]  # on all seeds that are there
@@ -125,8 +126,7 @@ def _searched(study: Study, whole: Sequence[int]) -> list[int]:
     """The seeds that choose the candidates: that of the search, or all of a study without one."""
     if study.tune is None:
         return list(whole)
-    seed = study.tune["seed"] if study.tune["seed"] >= 0 else study.settings[0].seed
-    return [seed] if seed in whole else []
+    return [study.search_seed] if study.search_seed in whole else []
 
 
 def _lost(said: Verdict, grid: dict[str, list[Candidate]], by: Measure) -> float | None:

@@ -36,5 +36,5 @@ def of_setting(setting: Setting) -> Measure:
 def of_study(study: Study) -> Measure:
     """As the study's [report] has it; on a log scale a margin has no fixed size."""
     report = study.report
-    log = report["log"] or report["metric"] in EXACT
-    return Measure(report["metric"], 1 if report["best"] == "max" else -1, log, 0.0 if log else report["margin"])
+    log = report.log or report.metric in EXACT
+    return Measure(report.metric, report.sign, log, 0.0 if log else report.margin)

@@ -69,7 +69,7 @@ def partition(
 
         _put(write, dump(splits[0].owner, splits[0].clients).encode())
     if plot:
-        _put(plot, _draw(splits, found.report["columns"] if found else 1, plot.suffix[1:]))
+        _put(plot, _draw(splits, found.report.columns if found else 1, plot.suffix[1:]))
     if as_json:
         shown = [_as_dict(split) for split in splits]
         print_json(shown if study else shown[0])

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from baton.report import words
-from baton.report.curves import lost, values
+from baton.report.curves import lost
 from baton.report.grid import Found, Panel
-from baton.report.sheets import swept, valued
+from baton.report.sheets import valued
 from baton.search.rules import candidate
 from baton.setting import Setting
 from baton.store import Store
@@ -16,7 +16,10 @@ from baton.study import Study
 
 def settings(found: Found) -> dict[str, dict[str, list[str]]]:
     """The fields that are the same in all runs, and those that vary, with their values."""
-    written = {field: [words.value(x) for x in values(found.wanted, field)] for field in Setting.model_fields}
+    written = {
+        field: [words.value(x) for x in dict.fromkeys(getattr(s, field) for s in found.wanted)]
+        for field in Setting.model_fields
+    }
     return {
         "common": {field: x for field, x in written.items() if len(x) == 1},
         "varying": {field: x for field, x in written.items() if len(x) > 1},
@@ -46,7 +49,7 @@ def facts(study: Study, found: Found, journal: dict[str, Any] | None) -> list[di
     shown = {"runs complete": f"{done:,} of {len(found.wanted):,}"}
     if found.begun and not study.tune:
         shown["in training"] = f"{len(found.begun):,}"
-    seeds = len(values(study.settings, "seed"))
+    seeds = len(study.values("seed"))
     shown["seed" if seeds == 1 else "seeds"] = f"{seeds}"
     shown["diverged"] = f"{diverged:,}"
     if journal:
@@ -93,16 +96,15 @@ def losses(study: Study, panels: Sequence[Panel], found: Found) -> list[dict[str
 def _listed(
     study: Study, panels: Sequence[Panel], ids: set[str], told: Callable[[Setting], str]
 ) -> Iterator[dict[str, str]]:
-    text, field, names = valued(study), swept(study), words.lines(study)
+    text, over, names = valued(study), study.swept, words.lines(study)
     for panel in panels if ids else ():
-        figure = words.called(study, study.report["figures"], panel.figure) if study.report["figures"] else ""
+        figure = words.called(study, study.report.figures, panel.figure) if study.report.figures else ""
         for line, own in panel.settings.items():
             by_value: dict[str, list[str]] = {}
             for s in own:
                 if s.run_id in ids:
-                    value = f"{field} {text(getattr(s, field))}" if field and "," not in field else ""
-                    searched = candidate(s, field.split(", ")) if "," in field else value
-                    by_value.setdefault(searched, []).append(told(s))
+                    value = f"{over[0]} {text(study.at(s, over[0]))}" if len(over) == 1 else candidate(s, over)
+                    by_value.setdefault(value, []).append(told(s))
             if by_value:
                 parts = [
                     f"{value} ({', '.join(seeds)})" if value else ", ".join(seeds) for value, seeds in by_value.items()

@@ -42,7 +42,7 @@ def over_field(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study, shee
         )
         gone = [place[p.value] for p in curve.points if p.lost]
         edge = 0.04 + 0.07 * nth  # along the worse edge, since there is no number to place them by
-        height = edge if report["best"] == "max" else 1 - edge
+        height = edge if report.best == "max" else 1 - edge
         ax.plot(gone, [height] * len(gone), "x", color=k.colour, markersize=5, transform=ax.get_xaxis_transform())
         if curve.best and not curve.best.lost:
             best = visible(np.array([curve.best.mean]), metric, report)

@@ -1,16 +1,16 @@
 """A metric over rounds: its mean and spread over seeds, and what of it a figure shows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from baton.store import Run
+from baton.study import Report
 
 Array = NDArray[np.float64]
-Report = Mapping[str, Any]
 FLOOR = 1e-17  # log axes end here: below float64's resolution of 1, distances are rounding and exact zeros
 CEILING = 1e12  # all axes end here: past it a run has diverged in all but name
 
@@ -33,7 +33,7 @@ def measured(run: Run, metric: str) -> tuple[Array, Array]:
 
 def logs(report: Report, metric: str) -> bool:
     """Whether a metric is drawn on a log axis; further metrics are, unless they are percentages."""
-    return bool(report["log"]) and (metric == report["metric"] or not metric.endswith("accuracy"))
+    return report.log and (metric == report.metric or not metric.endswith("accuracy"))
 
 
 def over_rounds(runs: Sequence[Run], metric: str, report: Report) -> Band:
@@ -44,7 +44,7 @@ def over_rounds(runs: Sequence[Run], metric: str, report: Report) -> Band:
     rounds = reduce(np.intersect1d, [taken for taken, _ in series])
     stacked = np.stack([found[np.isin(taken, rounds)] for taken, found in series])
     with np.errstate(over="ignore", invalid="ignore"):
-        return Band(rounds, *spread(stacked, report["shade"], logs(report, metric)))
+        return Band(rounds, *spread(stacked, report.shade, logs(report, metric)))
 
 
 def spread(stacked: Array, shade: str, log: bool) -> tuple[Array, Array, Array]:
@@ -63,7 +63,7 @@ def drawn(runs: Sequence[Run], metric: str, report: Report) -> Band:
     found = over_rounds(runs, metric, report)
     kept = np.isfinite(found.mean)
     rounds, *rest = (x[kept] for x in found)
-    return Band(rounds, *(visible(smooth(x, report["smooth"]), metric, report) for x in rest))
+    return Band(rounds, *(visible(smooth(x, report.smooth), metric, report) for x in rest))
 
 
 def window(count: int, part: float) -> int:

@@ -6,9 +6,9 @@ from typing import Any
 
 from baton import paper
 from baton.report import latex, words
-from baton.report.curves import Point, at
+from baton.report.curves import Point
 from baton.report.grid import Found, Panel, ahead, leader
-from baton.report.tables import over, place, scaled, shown, valued
+from baton.report.tables import place, scaled, shown, valued
 from baton.search import match
 from baton.study import Study
 
@@ -24,10 +24,10 @@ def rows(study: Study, panels: Sequence[Panel], found: Found) -> list[Row] | Non
     within: whether they agree; None where either is missing, or where the study was scaled. winner: whether the same
     line is ahead in the group; peak: whether the same value of the swept field is best.
     """
-    if not study.report["paper"]:
+    if not study.report.paper:
         return None
     table, made = match.table(study), []
-    names = {field: words.names(study, field) for field in over(study)}
+    names = {field: words.names(study, field) for field in study.swept}
     labels = words.lines(study)
     for panel in panels:
         own: list[Row] = []
@@ -44,7 +44,7 @@ def _line(
 ) -> Iterator[Row]:
     """One line of a panel: its best, or each of its points where the paper's table has the swept field."""
     curve, settings = panel.curves[line], panel.settings[line]
-    swept = [field for field in over(study) if field in table[0]]
+    swept = [field for field in study.swept if field in table[0]]
     theirs = match.alike(study, table, settings[0], swept)
     if not swept:
         yield {"value": "", "peak": None, **_beside(study, curve.best, theirs)}
@@ -56,7 +56,7 @@ def _line(
         peak = bool(match.at_value(match.peaks(theirs), by_value[curve.best.value][0], swept))
     for value, own in by_value.items():
         if any(s.run_id in wanted or s.run_id in found.runs for s in own):  # else a search gave it up
-            named = ", ".join(f"{field} = {known[at(own[0], field)]}" for field, known in names.items())
+            named = ", ".join(f"{field} = {known[study.at(own[0], field)]}" for field, known in names.items())
             beside = _beside(study, points.get(value), match.at_value(theirs, own[0], swept))
             yield {"value": named, "peak": peak, **beside}
 
@@ -79,7 +79,7 @@ def _beside(study: Study, ours: Point | None, theirs: Sequence[Row]) -> Row:
         "allowed": allowed,
         "within": within,
         "why": why,
-        "ours_text": shown(ours, study.report["metric"]),
+        "ours_text": shown(ours, study.report.metric),
         "paper_text": "–" if mean is None else f"{mean:.2f}" + (f" ± {std:.2f}" if std is not None else ""),
         "difference_text": "" if difference is None else f"{difference:+.2f}",
         "allowed_text": "" if allowed is None else f"{allowed:.2f}",
@@ -142,7 +142,7 @@ def summary(found: Sequence[Row]) -> str:
 
 def caption(study: Study, found: Sequence[Row]) -> str:
     """What is beside what, and what counts as agreement."""
-    name = study.report["paper"]
+    name = study.report.paper
     first = f"Ours beside the paper's {paper.TABLES[name][0]} ({paper.TABLES[name][1]})."
     if study.shrunk:
         return f"{first} {scaled(study)} Scaled runs cannot be compared with the paper's, so that nothing is judged."
@@ -178,7 +178,7 @@ def _csv(found: Sequence[Row]) -> bytes:
 def _cells(study: Study, found: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """The table as one reads it: its head and its body."""
     keys = ["group", "line", *(["value"] if any(row["value"] for row in found) else [])]
-    head = [{"line": study.report["lines"] or "line", "value": "at"}.get(key, key) for key in keys]
+    head = [{"line": study.report.lines or "line", "value": "at"}.get(key, key) for key in keys]
     texts = ["ours", "paper", "difference", "allowed"]
     body = [[*(row[key] for key in keys), *(row[f"{key}_text"] for key in texts), row["why"]] for row in found]
     return [*head, *texts, ""], body

@@ -10,12 +10,12 @@ import numpy as np
 
 from baton.ledger import Rates, seconds
 from baton.report import words
-from baton.report.bands import Array, Band, Report, drawn, over_rounds
+from baton.report.bands import Array, Band, drawn, over_rounds
 from baton.report.grid import Panel
 from baton.report.sheets import metric_name
 from baton.store import Run
 from baton.store.columns import BYTES
-from baton.study import Study
+from baton.study import Report, Study
 
 Row = dict[str, Any]
 HEADS = {
@@ -42,8 +42,8 @@ def cost(runs: Sequence[Run], report: Report, rates: Rates) -> Cost | None:
     """Of runs that differ in their seed; None where one of them has no ledger."""
     if not runs or any(run.way is None or any(column not in run.metrics for column in BYTES) for run in runs):
         return None
-    band = drawn(runs, report["metric"], report)
-    sent = {column: over_rounds(runs, column, {"shade": "std", "log": False, "metric": ""}) for column in BYTES}
+    band = drawn(runs, report.metric, report)
+    sent = {column: over_rounds(runs, column, Report()) for column in BYTES}
     if not len(band.rounds) or any(not len(way.rounds) for way in sent.values()):
         return None
     megabytes = [np.interp(band.rounds, way.rounds, way.mean) / 1e6 for way in sent.values()]
@@ -78,8 +78,8 @@ def rows(study: Study, panels: Sequence[Panel], rates: Rates) -> list[Row]:
     for panel in panels:
         found = costs(panel, report, rates)
         for line, own in found.items():
-            wanted = level(found, report["best"])
-            at = reached(own, wanted, report["best"])
+            wanted = level(found, report.best)
+            at = reached(own, wanted, report.best)
             made.append(
                 {"figure": words.value(panel.figure), "group": panel.group, "line": names[line], "level": wanted}
                 | {"rounds_to": float(own.band.rounds[at]), "megabytes_to": float(own.megabytes[at])}
@@ -91,7 +91,7 @@ def rows(study: Study, panels: Sequence[Panel], rates: Rates) -> list[Row]:
 
 def texts(study: Study, found: Sequence[Row]) -> list[list[str]]:
     """The rows as one reads them."""
-    metric, field = study.report["metric"], study.report["figures"]
+    metric, field = study.report.metric, study.report.figures
     first = [[*([row["figure"]] if field else []), row["group"], row["line"]] for row in found]
     told = [[words.number(row["level"], metric), *(_short(row[key]) for key in HEADS)] for row in found]
     return [[*one, *two] for one, two in zip(first, told, strict=True)]
@@ -99,7 +99,7 @@ def texts(study: Study, found: Sequence[Row]) -> list[list[str]]:
 
 def heads(study: Study) -> list[str]:
     """Above the columns of texts."""
-    field, metric = study.report["figures"], metric_name(study.report["metric"])
+    field, metric = study.report.figures, metric_name(study.report.metric)
     return [*([field] if field else []), "group", "line", f"to reach {metric}", *HEADS.values()]
 
 

@@ -12,12 +12,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from baton.ledger import Rates
-from baton.report.bands import Report, logs
+from baton.report.bands import logs
 from baton.report.cost import Cost, costs, level
 from baton.report.figures import METADATA, STYLE, WIDTH, save
 from baton.report.grid import Panel
 from baton.report.sheets import Look, heading, looks, metric_name
-from baton.study import Study
+from baton.study import Report, Study
 
 AXES = ("round", "megabytes sent", "modelled seconds")
 
@@ -41,7 +41,7 @@ def render(study: Study, panels: Sequence[Panel], rates: Rates) -> dict[str, byt
                 _ticks(ax)
         for ax, label in zip(axes[-1], AXES, strict=True):
             ax.set_xlabel(label)
-        fig.supylabel(metric_name(report["metric"]), fontsize=9)
+        fig.supylabel(metric_name(report.metric), fontsize=9)
         there = {line for _, found in every for line in found}
         shown = [Line2D([], [], color=k.colour, linestyle=k.dash, label=k.label) for x, k in look.items() if x in there]
         legend = fig.legend(handles=shown, loc="outside upper center", ncols=min(4, len(shown)), frameon=False)
@@ -62,10 +62,10 @@ def _line(row: Sequence[Axes], own: Cost, k: Look) -> None:
 
 def _scale(row: Sequence[Axes], found: Mapping[Any, Cost], report: Report) -> None:
     """Of accuracies the upper part, where lines differ, and what leads there."""
-    if logs(report, report["metric"]):
+    if logs(report, report.metric):
         row[0].set_yscale("log")
-    elif report["metric"].endswith("accuracy"):
-        top, end = max(float(own.band.high.max()) for own in found.values()), level(found, report["best"])
+    elif report.metric.endswith("accuracy"):
+        top, end = max(float(own.band.high.max()) for own in found.values()), level(found, report.best)
         low = max(0.0, end - 3 * (top - end) - 15)
         row[0].set_ylim(low, min(100.0, math.ceil(top + 1)))
         for ax, x in zip(row[1:], ("megabytes", "seconds"), strict=True):

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from baton.report.bands import Array, Report, measured, over_rounds, spread
+from baton.report.bands import Array, measured, over_rounds, spread
 from baton.search.rules import candidate
 from baton.setting import Setting
 from baton.store import Run
+from baton.study import Report
+from baton.study.fields import value
 
 
 class Search(NamedTuple):
@@ -78,20 +80,10 @@ class Curve(NamedTuple):
         return sum(point.lost for point in self.points)
 
 
-def at(setting: Setting, field: str) -> Any:
-    """The value of a field; a field left empty in [report] is the same for all."""
-    return getattr(setting, field) if field else ""
-
-
-def values(settings: Sequence[Setting], field: str) -> list[Any]:
-    """Every value of a field once, in the study's order."""
-    return list(dict.fromkeys(at(setting, field) for setting in settings))
-
-
 def lost(run: Run, report: Report) -> bool:
     """Whether a run diverged, or its metric is not finite at the end (which leaves no number to average)."""
-    rounds, found = measured(run, report["metric"])
-    ends = len(rounds) > 0 and rounds[-1] == run.setting.rounds and np.isfinite(found[-report["last"] :]).all()
+    rounds, found = measured(run, report.metric)
+    ends = len(rounds) > 0 and rounds[-1] == run.setting.rounds and np.isfinite(found[-report.last :]).all()
     return run.diverged is not None or not ends
 
 
@@ -100,10 +92,10 @@ def point(value: Any, runs: Sequence[Run], report: Report) -> Point:
     gone = sum(lost(run, report) for run in runs)
     if gone:
         return _nothing(value, len(runs), gone)
-    series = [measured(run, report["metric"])[1] for run in runs]
-    tail = np.concatenate([found[-report["last"] :] for found in series])[:, None]
+    series = [measured(run, report.metric)[1] for run in runs]
+    tail = np.concatenate([found[-report.last :] for found in series])[:, None]
     with np.errstate(over="ignore"):  # a run close to diverging may hold numbers whose square is not finite
-        mean, low, high = (float(x[0]) for x in spread(tail, "std", report["log"]))
+        mean, low, high = (float(x[0]) for x in spread(tail, "std", report.log))
         return Point(value, mean, float(tail.std()), low, high, float(np.concatenate(series).mean()), len(runs), 0)
 
 
@@ -111,12 +103,11 @@ def _nothing(value: Any, seeds: int, lost: int) -> Point:
     return Point(value, np.nan, np.nan, np.nan, np.nan, np.nan, seeds, lost)
 
 
-def choose(points: Sequence[Point], best: str) -> Point | None:
+def choose(points: Sequence[Point], report: Report) -> Point | None:
     """The best value. One at which a run was lost loses to all others, and the fewer were lost the later."""
-    sign = -1 if best == "max" else 1
 
     def rank(p: Point) -> tuple[float, float, float]:
-        return (p.lost, 0.0, 0.0) if p.lost else (0, sign * p.mean, sign * p.pace)
+        return (p.lost, 0.0, 0.0) if p.lost else (0, -report.sign * p.mean, -report.sign * p.pace)
 
     return min(points, key=rank, default=None)
 
@@ -132,24 +123,23 @@ def curve(
 
     The best value is the one that a search chose, where there was one; else the best of all that ran.
     """
-    complete, on_the_way = (_by_value(settings, some, report, found) for some in (runs, begun))
+    over = found.over if found else [field for field in [report.over] if field]
+    complete, on_the_way = (_by_value(settings, some, over) for some in (runs, begun))
     points = [point(value, own, report) for value, own in complete.items()]
-    best = choose([p for p in points if p.value in _allowed(settings, complete, report, found)], report["best"])
+    best = choose([p for p in points if p.value in _allowed(settings, complete, report, found)], report)
     if best is None and found and any(s.run_id in found.gone for s in settings):
-        best = _nothing(swept(settings[0], report["over"], found), 0, len(on_the_way) or 1)
+        best = _nothing(swept(settings[0], over), 0, len(on_the_way) or 1)
     lead = best.value if best else leading(on_the_way, report)
-    drawn = over_rounds(complete.get(lead) or on_the_way.get(lead, []), report["metric"], report)
+    drawn = over_rounds(complete.get(lead) or on_the_way.get(lead, []), report.metric, report)
     wanted = sum(1 for s in settings if found is None or s.run_id in found.wanted)
-    return Curve(points, best, *drawn, wanted, len(values(settings, "seed")), lead, complete, on_the_way)
+    return Curve(points, best, *drawn, wanted, len({s.seed for s in settings}), lead, complete, on_the_way)
 
 
-def _by_value(
-    settings: Sequence[Setting], runs: Mapping[str, Run], report: Report, found: Search | None
-) -> dict[Any, list[Run]]:
+def _by_value(settings: Sequence[Setting], runs: Mapping[str, Run], over: Sequence[str]) -> dict[Any, list[Run]]:
     by_value: dict[Any, list[Run]] = {}
     for setting in settings:
         if setting.run_id in runs:
-            by_value.setdefault(swept(setting, report["over"], found), []).append(runs[setting.run_id])
+            by_value.setdefault(swept(setting, over), []).append(runs[setting.run_id])
     return by_value
 
 
@@ -158,29 +148,28 @@ def _allowed(
 ) -> Collection[Any]:
     """The values that the best is chosen from."""
     if found is None:
-        return report["among"] or complete
-    return [swept(s, report["over"], found) for s in settings if s.run_id in found.chosen]
+        return report.among or complete
+    return [swept(s, found.over) for s in settings if s.run_id in found.chosen]
 
 
-def swept(setting: Setting, over: str, found: Search | None) -> Any:
-    """The value that is chosen: of one field, or of all that were searched together."""
-    if found is None:
-        return at(setting, over)
-    return candidate(setting, found.over) if len(found.over) > 1 else at(setting, found.over[0])
+def swept(setting: Setting, over: Sequence[str]) -> Any:
+    """The value that is chosen: of one field, or of all that are searched together; '' where there is none."""
+    if len(over) > 1:
+        return candidate(setting, over)
+    return value(setting, over[0]) if over else ""
 
 
 def leading(begun: Mapping[Any, Sequence[Run]], report: Report) -> Any:
     """Of values whose runs are on their way, the one that is best where all of them have come to."""
-    ways = {value: over_rounds(runs, report["metric"], report)[:2] for value, runs in begun.items()}
+    ways = {value: over_rounds(runs, report.metric, report)[:2] for value, runs in begun.items()}
     ways = {value: way for value, way in ways.items() if len(way[0])}
     if not ways:
         return None
     reached = min(rounds[-1] for rounds, _ in ways.values())
-    sign = -1 if report["best"] == "max" else 1
 
     def rank(value: Any) -> float:
         rounds, mean = ways[value]
         here = mean[rounds <= reached]
-        return sign * float(here[-1]) if len(here) and np.isfinite(here[-1]) else np.inf
+        return -report.sign * float(here[-1]) if len(here) and np.isfinite(here[-1]) else np.inf
 
     return min(ways, key=rank)

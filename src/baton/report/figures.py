@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from baton.report.axes import above, over_field, over_rounds
 from baton.report.grid import Panel
-from baton.report.sheets import LONG, Look, Sheet, heading, looks, metric_name, sheets, swept
+from baton.report.sheets import LONG, Look, Sheet, heading, looks, metric_name, places, sheets, swept, valued
 from baton.study import Study
 
 WIDTH, PANEL = 10.8, 3.6  # inches of a whole figure and of a panel, at most
@@ -64,10 +64,10 @@ def draw(study: Study, panels: Sequence[Panel]) -> list[Drawing]:
 def render(study: Study, sheet: Sheet, suffixes: Sequence[str] = tuple(METADATA)) -> dict[str, bytes]:
     """One figure as files; the file's bytes by suffix."""
     report, look, panels = study.report, looks(study), sheet.panels
-    across = max(1, min(report["columns"], len(panels)))
+    across = max(1, min(report.columns, len(panels)))
     down = -(-len(panels) // across)
-    width = min(PANEL, WIDTH / max(1, report["columns"]))
-    height = min(2.45 if sheet.kind == "curves" else 2.05, max(1.65, 0.95 * width))
+    width = min(PANEL, WIDTH / max(1, report.columns))
+    height = min(2.45 if sheet.kind == "curves" else 2.05, max(1.65, 0.95 * width)) + _below(study, sheet)
     with style.context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter the font lacks is drawn as a box
         size = (max(width * across, 5.0), height * down * len(sheet.metrics) + 0.4)
@@ -94,6 +94,13 @@ def render(study: Study, sheet: Sheet, suffixes: Sequence[str] = tuple(METADATA)
         fig.draw_without_rendering()
         fig.set_layout_engine("none")  # laid out once, not again for each format
         return {suffix: save(fig, suffix) for suffix in suffixes}
+
+
+def _below(study: Study, sheet: Sheet) -> float:
+    """Inches that a panel is higher for long names of swept values, which stand upright below it."""
+    place, log = ({}, True) if sheet.kind == "curves" else places(sheet)
+    longest = 0 if log else max(map(len, map(valued(study), place)), default=0)
+    return 0.09 * max(0, longest - 24)  # so many letters a panel has room for
 
 
 def _panel(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study, sheet: Sheet, metric: str) -> None:

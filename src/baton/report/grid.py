@@ -7,15 +7,14 @@ import numpy as np
 
 from baton.errors import BadInput, nearest
 from baton.report import words
-from baton.report.bands import Report
-from baton.report.curves import Curve, Search, at, curve, values
+from baton.report.curves import Curve, Search, curve
 from baton.report.reading import Reading
 from baton.search import choices, wanted
 from baton.search.rules import Choice
 from baton.setting import Setting
 from baton.store import Run, Store
 from baton.store.columns import EXACT, MEASURED
-from baton.study import Study
+from baton.study import Report, Study
 
 
 class Found(NamedTuple):
@@ -34,7 +33,6 @@ class Panel(NamedTuple):
     figure: Any
     group: str
     curves: dict[Any, Curve]  # by line
-    fields: dict[str, Any] = {}  # noqa: RUF012 of the setting, those that all its runs have in common
     settings: dict[Any, list[Setting]] = {}  # noqa: RUF012 by line
 
 
@@ -49,8 +47,8 @@ def load(study: Study, store: Store, live: bool = False) -> Found:
     begun = _begun(study, reading, runs, found, live)
     if not live and not runs and not any(choice.stages for choice in found):
         raise BadInput(_nothing(study, reading))
-    for key in ("metric", "also"):
-        for metric in [study.report[key]] if key == "metric" else study.report[key]:
+    for key, metrics in (("metric", [study.report.metric]), ("also", study.report.also)):
+        for metric in metrics:
             _measured(study, key, metric, [*runs.values(), *begun.values()])
     return Found(runs, found, wanted(found) if study.tune else study.settings, begun, dict(reading.damaged))
 
@@ -92,23 +90,22 @@ def panels(study: Study, found: Found) -> list[Panel]:
     """Every panel of a study: by value of the figures field, then by group."""
     report, made = study.report, []
     search = _search(study, found)
-    over = search.over if search else [report["over"]]
     for group, listed in study.groups.items():
         settings = list({s.run_id: s for s in listed}.values())
-        extra = splits(settings, [f for f in (*over, report["lines"], report["figures"], "seed") if f])
+        extra = splits(study, settings)
         cells: dict[tuple[Any, ...], list[Setting]] = {}
         for setting in settings:
-            key = (at(setting, report["figures"]), *(at(setting, field) for field in extra))
+            key = (study.at(setting, report.figures), *(study.at(setting, field) for field in extra))
             cells.setdefault(key, []).append(setting)
         for (figure, *rest), own in cells.items():
             named = ", ".join(words.called(study, field, value) for field, value in zip(extra, rest, strict=True))
             label = ", ".join(filter(None, (group if group != "all" or not named else "", named)))
             by_line = {
-                line: [s for s in own if at(s, report["lines"]) == line] for line in values(own, report["lines"])
+                line: [s for s in own if study.at(s, report.lines) == line] for line in study.values(report.lines, own)
             }
             curves = {line: curve(alike, found.runs, report, search, found.begun) for line, alike in by_line.items()}
-            made.append(Panel(figure, label, curves, common(own), by_line))
-    order = values(study.settings, report["figures"])
+            made.append(Panel(figure, label, curves, by_line))
+    order = study.values(report.figures)
     return sorted(made, key=lambda panel: order.index(panel.figure))
 
 
@@ -117,20 +114,20 @@ def _search(study: Study, found: Found) -> Search | None:
         return None
     chosen = {s.run_id for choice in found.choices for s in choice.chosen}
     gone = {s.run_id for c in found.choices if c.stages and not c.best for s in c.cell.grid.values()}
-    return Search(study.tune["over"], chosen, {s.run_id for s in found.wanted}, gone)
+    return Search(study.swept, chosen, {s.run_id for s in found.wanted}, gone)
 
 
-def splits(settings: Sequence[Setting], known: Sequence[str]) -> list[str]:
-    """Fields in which runs differ that agree in all known ones: without panels of their own they would be mixed."""
+def splits(study: Study, settings: Sequence[Setting]) -> list[str]:
+    """Fields in which runs differ that agree in all known ones: without panels of their own they would be mixed.
+
+    An option that is swept is not among the known: specs that do not have it would agree with no other.
+    """
+    fields = [f for f in (*Setting.model_fields, *study.options) if f not in study.swept or f in Setting.model_fields]
+    known = [f for f in (*study.swept, study.report.lines, study.report.figures, "seed") if f in fields]
     same: dict[tuple[Any, ...], list[Setting]] = {}
     for setting in settings:
-        same.setdefault(tuple(at(setting, field) for field in known), []).append(setting)
-    return [f for f in Setting.model_fields if any(len(values(alike, f)) > 1 for alike in same.values())]
-
-
-def common(settings: Sequence[Setting]) -> dict[str, Any]:
-    """Fields that are the same in all of these runs."""
-    return {f: at(settings[0], f) for f in Setting.model_fields if len(values(settings, f)) == 1}
+        same.setdefault(tuple(study.at(setting, field) for field in known), []).append(setting)
+    return [f for f in fields if any(len(study.values(f, alike)) > 1 for alike in same.values())]
 
 
 def ahead(panel: Panel, report: Report) -> Any | None:
@@ -143,7 +140,7 @@ def ahead_together(panel: Panel, report: Report) -> tuple[Any, ...]:
     """The lines better than all others by more than the margin, the best first; () where there is no such gap."""
     if len(panel.curves) < 2 or any(curve.best is None for curve in panel.curves.values()):
         return ()
-    sign = 1 if report["best"] == "max" else -1
+    sign = report.sign
     scores = {line: sign * c.best.mean if c.best and not c.best.lost else -np.inf for line, c in panel.curves.items()}
     return leaders(scores, report)
 
@@ -160,7 +157,7 @@ def leaders(scores: Mapping[Any, float], report: Report) -> tuple[Any, ...]:
     On a log axis a margin has no fixed size, so that plainly better is ahead.
     """
     ranked = sorted(scores, key=lambda line: scores[line], reverse=True)
-    margin = 0.0 if report["log"] else report["margin"]
+    margin = 0.0 if report.log else report.margin
     for place in range(1, len(ranked)):
         if scores[ranked[place - 1]] - scores[ranked[place]] > margin:
             return tuple(ranked[:place])

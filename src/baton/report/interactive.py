@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from baton.report.bands import drawn, logs, visible
-from baton.report.curves import Curve, values
+from baton.report.curves import Curve
 from baton.report.grid import Panel
 from baton.report.sheets import LONG, Sheet, chosen, heading, looks, metric_name, places, swept, valued
 from baton.report.thin import Room, Shared, short, step
@@ -22,7 +22,7 @@ EDGE = 0.06  # of the axis: room around the curves
 def figure(study: Study, sheet: Sheet, most: Room) -> dict[str, Any]:
     """All that the page needs to draw a figure."""
     xs = Shared()
-    across = min(study.report["columns"], len(sheet.panels))
+    across = min(study.report.columns, len(sheet.panels))
     lines = list(looks(study))
     rows = []
     for metric in sheet.metrics:
@@ -35,7 +35,7 @@ def figure(study: Study, sheet: Sheet, most: Room) -> dict[str, Any]:
         label = metric_name(metric)
         rows.append({"label": label[0].upper() + label[1:], "log": logs(study.report, metric), "panels": panels})
     text = valued(study)
-    every = values(study.settings, "") if not swept(study) else _swept(sheet)
+    every = study.values("") if not swept(study) else _swept(sheet)
     return {
         "kind": "curves" if sheet.kind == "curves" else "points",
         "lines": [
@@ -114,7 +114,7 @@ def _points(
             }
         )
     ticks = {"at": list(place.values()), "text": _labels({at: text(x) for x, at in place.items()}, log), "log": log}
-    return {**_head(study, panel, lines), "curves": made, "ticks": ticks, "worse": report["best"] == "max"}
+    return {**_head(study, panel, lines), "curves": made, "ticks": ticks, "worse": report.best == "max"}
 
 
 def _labels(texts: dict[float, str], log: bool) -> list[str]:

@@ -112,7 +112,7 @@ def files(study: Study, panels: Sequence[Panel], found: Found) -> dict[str, byte
 def _results(study: Study, stem: str, panels: Sequence[Panel], missing: str) -> bytes:
     report, rows = study.report, results.rows(study, panels)
     names = words.lines(study).values()
-    figures = [report["figures"]] if report["figures"] else []
+    figures = [report.figures] if report.figures else []
     made = [line([*(escape(words.head(field)) for field in figures), "Group", *map(escape, names)])]
     keys = [(row["figure"], i) for i, row in enumerate(rows)]
     spans = dict(layout.runs(keys, 0))

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from baton.errors import BadInput
 from baton.report import words
-from baton.report.curves import Point, at, choose
+from baton.report.curves import Point, choose
 from baton.report.grid import Panel, ahead
-from baton.report.tables import averaged, chosen_how, over, scaled, shown, valued
+from baton.report.tables import averaged, chosen_how, scaled, shown, valued
 from baton.report.tables import caption as results_caption
 from baton.setting import Setting
 from baton.study import Study
@@ -34,7 +34,7 @@ class Form(NamedTuple):
 
 def form(study: Study, panels: Sequence[Panel]) -> Form | None:
     """A study's results as [report] down and across lay them out; None where they are empty."""
-    down, across = study.report["down"], study.report["across"]
+    down, across = study.report.down, study.report.across
     fields = [*down, *across]
     if not fields:
         return None
@@ -49,7 +49,7 @@ def form(study: Study, panels: Sequence[Panel]) -> Form | None:
     for key, cell, setting in _cells(study, panels, fields):
         place = key[: len(down)], key[len(down) :]
         if place in cells:
-            other = next((f for f in _differ(first[place], setting) if f not in fields), "group")
+            other = next((f for f in _differ(study, first[place], setting) if f not in fields), "group")
             raise BadInput(f"[report] down, across: results differ in {other!r} too; add it to one of them")
         cells[place], first[place] = cell, setting
     names = {field: words.names(study, field) for field in fields}
@@ -58,7 +58,7 @@ def form(study: Study, panels: Sequence[Panel]) -> Form | None:
 
 def _cells(study: Study, panels: Sequence[Panel], fields: Sequence[str]) -> Iterator[tuple[Key, Cell, Setting]]:
     """Every result with its place: the best of each curve, or each of its points where the swept field has a place."""
-    every = any(field in fields for field in over(study))
+    every = any(field in fields for field in study.swept)
     for panel in panels:
         won = ahead(panel, study.report)
         for line, settings in panel.settings.items():
@@ -67,22 +67,22 @@ def _cells(study: Study, panels: Sequence[Panel], fields: Sequence[str]) -> Iter
                 own = by_value.get(curve.best.value if curve.best else None, settings)
                 short = curve.best and not curve.best.lost and curve.best.seeds < curve.seeds
                 note = f"{curve.best.seeds} of {curve.seeds} seeds" if curve.best and short else ""
-                text = shown(curve.best, study.report["metric"])
+                text = shown(curve.best, study.report.metric)
                 cell = {"text": text, "strong": line == won, "note": note, "point": curve.best}
-                yield _key(own[0], fields), cell, own[0]
+                yield _key(study, own[0], fields), cell, own[0]
                 continue
             points = {point.value: point for point in curve.points}
             places: dict[Key, list[tuple[Setting, Point | None]]] = {}
             for value, own in by_value.items():
-                places.setdefault(_key(own[0], fields), []).append((own[0], points.get(value)))
+                places.setdefault(_key(study, own[0], fields), []).append((own[0], points.get(value)))
             for key, held in places.items():
-                point = choose([point for _, point in held if point], study.report["best"])
+                point = choose([point for _, point in held if point], study.report)
                 yield key, _point(study, point, curve.best), held[0][0]
 
 
 def _point(study: Study, point: Point | None, best: Point | None) -> Cell:
     """One value of the swept field; strong if it is the best, or reads the same."""
-    metric = study.report["metric"]
+    metric = study.report.metric
     if point is None and study.tune and best:  # a search gives up what is not worth training to its end
         return EMPTY
     sound = point is not None and not point.lost
@@ -91,12 +91,13 @@ def _point(study: Study, point: Point | None, best: Point | None) -> Cell:
     return {"text": text, "strong": strong, "note": "", "point": point}
 
 
-def _key(setting: Setting, fields: Sequence[str]) -> Key:
-    return tuple(at(setting, field) for field in fields)
+def _key(study: Study, setting: Setting, fields: Sequence[str]) -> Key:
+    return tuple(study.at(setting, field) for field in fields)
 
 
-def _differ(one: Setting, other: Setting) -> list[str]:
-    return [field for field in Setting.model_fields if at(one, field) != at(other, field) and field != "seed"]
+def _differ(study: Study, one: Setting, other: Setting) -> list[str]:
+    fields = [field for field in (*Setting.model_fields, *study.options) if field != "seed"]
+    return [field for field in fields if study.at(one, field) != study.at(other, field)]
 
 
 def _order(keys: Sequence[Key]) -> list[Key]:
@@ -124,13 +125,13 @@ def above(study: Study, made: Form, level: int, key: Key) -> str:
     field, x = made.across[level], key[level]
     name = made.names[field][x]
     bare = isinstance(x, str) or (field, x) in study.labels
-    last = field in over(study) and level == len(made.across) - 1
+    last = field in study.swept and level == len(made.across) - 1
     return name if bare or last else f"{words.LETTERS.get(field, field)} = {name}"
 
 
 def heads(study: Study, made: Form) -> list[list[tuple[str, int]]]:
     """The rows of the head: texts and how many columns they span."""
-    metric = study.report["metric"]
+    metric = study.report.metric
     if not made.across:
         return [[*((title, 1) for title in titles(made)), (words.METRICS.get(metric, metric), 1)]]
     found = []
@@ -162,7 +163,7 @@ def tables(study: Study, panels: Sequence[Panel]) -> dict[str, Any] | None:
 
 def caption(study: Study) -> str:
     """What the numbers of the laid-out table are."""
-    places = [field for field in over(study) if field in (*study.report["down"], *study.report["across"])]
+    places = [field for field in study.swept if field in (*study.report.down, *study.report.across)]
     if not places:
         return results_caption(study)
     mean = averaged(study).replace("mean ± standard deviation", "mean")
@@ -182,7 +183,7 @@ def files(study: Study, panels: Sequence[Panel]) -> dict[str, bytes]:
 
 def _columns(study: Study, made: Form) -> list[str]:
     levels = range(len(made.across))
-    return [", ".join(above(study, made, i, key) for i in levels) or study.report["metric"] for key in made.columns]
+    return [", ".join(above(study, made, i, key) for i in levels) or study.report.metric for key in made.columns]
 
 
 def _beside(made: Form, row: Key) -> list[str]:

@@ -92,7 +92,7 @@ def section(
         "lines": list(sheets.looks(study).values()),
         "figures": [_figure(built, sheet, names, static or {}) for sheet in built.sheets],
         "bounds": None,
-        "field": study.report["figures"],
+        "field": study.report.figures,
         "table": _table(built),
         "caption": tables.caption(study),
         "form": layout.tables(study, panels),
@@ -170,7 +170,7 @@ def _files(names: Sequence[str], stem: str) -> list[dict[str, str]]:
 
 def _table(built: Built) -> list[tables.Row]:
     """The table of results; where nothing is complete, how far training has come."""
-    made, field = tables.rows(built.study, built.panels), built.study.report["figures"]
+    made, field = tables.rows(built.study, built.panels), built.study.report.figures
     names = words.names(built.study, field) if field else {}
     for row, panel in zip(made, built.panels, strict=True):
         row["figure"] = names.get(panel.figure, row["figure"])

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from baton.report import words
-from baton.report.curves import at
 from baton.report.grid import Found, Panel, panels
-from baton.search.rules import Choice, Stage
-from baton.study import Study
+from baton.search.rules import Choice, Stage, asked
+from baton.study import Study, Tune
 
 METHODS = {  # how a value is found, with the keys of [tune] to be filled in
     "paper": "no search: the paper's own choice",
@@ -20,13 +19,13 @@ Row = dict[str, Any]
 
 def search_rows(study: Study, found: Found) -> list[Row]:
     """One entry a choice: {group, line, stages, best, spent, full, missing}; empty where nothing is searched."""
-    labels, over = words.lines(study), study.tune["over"] if study.tune else []
+    labels, over = words.lines(study), study.swept if study.tune else []
     names = {field: words.names(study, field) for field in over}
     where = {s.run_id: (p, line) for p in panels(study, found) for line, own in p.settings.items() for s in own}
     made = []
     for choice in found.choices:
         panel, line = where[next(iter(choice.cell.grid.values())).run_id]
-        fields = {name: {field: at(s, field) for field in names} for name, s in choice.cell.grid.items()}
+        fields = {name: {field: study.at(s, field) for field in names} for name, s in choice.cell.grid.items()}
         written = {name: ", ".join(f"{f} = {names[f][x]}" for f, x in own.items()) for name, own in fields.items()}
         stages = [_stage(study, stage, choice, fields, written) for stage in choice.stages]
         first = {"group": place(study, panel), "line": labels[line], "stages": stages, "best": _best(choice, written)}
@@ -36,7 +35,7 @@ def search_rows(study: Study, found: Found) -> list[Row]:
 
 def place(study: Study, panel: Panel) -> str:
     """The name of a panel among all panels of its study."""
-    field = study.report["figures"]
+    field = study.report.figures
     figure = [words.called(study, field, panel.figure)] if field else []
     return ", ".join([*figure, *([panel.group] if panel.group != "all" or not figure else [])])
 
@@ -47,7 +46,7 @@ def _stage(study: Study, stage: Stage, choice: Choice, fields: dict[str, Row], w
             "name": written[name],
             "fields": fields[name],
             "score": score,
-            "text": "diverged" if score is None else words.number(score, study.report["metric"]),
+            "text": "diverged" if score is None else words.number(score, study.report.metric),
             "kept": name in stage.kept,
             "chosen": name == choice.best,
         }
@@ -65,7 +64,7 @@ def _best(choice: Choice, written: dict[str, str]) -> str:
 def search_files(study: Study, found: Found) -> dict[str, bytes]:
     """The whole search as CSV and Markdown, by file name; none where nothing is searched."""
     rows, stem = search_rows(study, found), f"{words.stem(study.name)}-search"
-    return {f"{stem}.csv": _csv(rows, (study.tune or {})["over"]), f"{stem}.md": _md(study, rows)} if rows else {}
+    return {f"{stem}.csv": _csv(rows, study.swept), f"{stem}.md": _md(study, rows)} if rows else {}
 
 
 def _csv(rows: Sequence[Row], over: Sequence[str]) -> bytes:
@@ -98,13 +97,19 @@ def _scores(stage: Row) -> str:
 
 def search_caption(study: Study, rows: Sequence[Row]) -> str:
     """What the scores are, how a value was chosen, and what it cost."""
-    tune, report = study.tune or {}, study.report
-    metric = words.METRICS.get(report["metric"], report["metric"])
-    seed = tune["seed"] if tune["seed"] >= 0 else study.settings[0].seed
-    short = f" ({tune['last']} in short runs)" if tune["method"] != "simple" and tune["last"] != report["last"] else ""
-    first = f"{metric[0].upper()}{metric[1:]} with seed {seed}, mean over {words.last(report['last'])}{short}."
-    how = METHODS.get(tune["method"], tune["method"]).format(**tune)
+    tune, report = asked(study).tune, study.report
+    metric = words.METRICS.get(report.metric, report.metric)
+    short = f" ({tune.last} in short runs)" if tune.method != "simple" and tune.last != report.last else ""
+    first = (
+        f"{metric[0].upper()}{metric[1:]} with seed {study.search_seed}, mean over {words.last(report.last)}{short}."
+    )
+    how = found_how(tune)
     return f"{first} {how[0].upper()}{how[1:]}. Bold: kept. {totals(rows)}"
+
+
+def found_how(tune: Tune) -> str:
+    """How a value is found, in words."""
+    return METHODS.get(tune.method, tune.method).format(short=tune.short, within=tune.within)
 
 
 def totals(rows: Sequence[Row]) -> str:

@@ -5,7 +5,6 @@ from typing import Any, Literal, NamedTuple
 
 from baton.report import words
 from baton.report.bands import FLOOR, window
-from baton.report.curves import values
 from baton.report.grid import Panel
 from baton.study import Study
 
@@ -34,8 +33,8 @@ class Sheet(NamedTuple):
 
 def looks(study: Study) -> dict[Any, Look]:
     """How each line of a study is drawn."""
-    field = study.report["lines"]
-    lines = values(study.settings, field)
+    field = study.report.lines
+    lines = study.values(field)
     names, colours = words.lines(study), words.colours(field, lines)
     return {
         line: Look(names[line], colours[line], "osD^vP"[i % 6], DASHES[i % len(DASHES)]) for i, line in enumerate(lines)
@@ -45,7 +44,7 @@ def looks(study: Study) -> dict[Any, Look]:
 def sheets(study: Study, panels: Sequence[Panel]) -> list[Sheet]:
     """Every figure of a study, by value of the figures field."""
     found, report = [], study.report
-    metrics = list(dict.fromkeys([report["metric"], *report["also"]]))
+    metrics = list(dict.fromkeys([report.metric, *report.also]))
     for figure in dict.fromkeys(panel.figure for panel in panels):
         own = [panel for panel in panels if panel.figure == figure]
         found.append(Sheet("curves", figure, own, metrics))
@@ -56,14 +55,14 @@ def sheets(study: Study, panels: Sequence[Panel]) -> list[Sheet]:
 
 def name(study: Study, sheet: Sheet) -> str:
     """The name of a figure's files."""
-    field = study.report["figures"]
+    field = study.report.figures
     which = [field, words.value(sheet.figure)] if field else []
     return words.stem("-".join((words.stem(study.name), sheet.kind, *which)))
 
 
 def swept(study: Study) -> str:
     """The field whose best value is chosen, or all that were searched together."""
-    return ", ".join(study.tune["over"]) if study.tune else study.report["over"]
+    return ", ".join(study.swept)
 
 
 def places(sheet: Sheet) -> tuple[dict[Any, float], bool]:
@@ -108,11 +107,11 @@ def metric_name(metric: str) -> str:
 def caption(study: Study, sheet: Sheet) -> tuple[str, str]:
     """The title of a figure, and what one has to know to read it."""
     report, field = study.report, swept(study)
-    where = f", {words.called(study, report['figures'], sheet.figure)}" if report["figures"] else ""
+    where = f", {words.called(study, report.figures, sheet.figure)}" if report.figures else ""
     several = "Training curves" if len(sheet.metrics) > 1 else f"{metric_name(sheet.metrics[0])} over rounds"
     if sheet.kind == "curves":
         title = f"{several}{where}"
-        spread = "one standard deviation" if report["shade"] == "std" else "smallest to largest"
+        spread = "one standard deviation" if report.shade == "std" else "smallest to largest"
         alone = all(len(curve.drawn) < 2 for panel in sheet.panels for curve in panel.curves.values())
         note = "One seed a line." if alone else f"Mean over seeds; shaded: {spread}."
         if field:
@@ -120,14 +119,14 @@ def caption(study: Study, sheet: Sheet) -> tuple[str, str]:
         note += _smoothed(study, sheet)
     else:
         title = f"{metric_name(sheet.metrics[0])} at the end against {LONG.get(field, field)}{where}"
-        note = f"Mean and standard deviation over seeds and the last {report['last']} evaluations; ringed: the best."
-    if report["log"]:
+        note = f"Mean and standard deviation over seeds and the last {report.last} evaluations; ringed: the best."
+    if report.log:
         note += f" What is below {FLOOR:g} is drawn there."
     return title[0].upper() + title[1:], note
 
 
 def _smoothed(study: Study, sheet: Sheet) -> str:
-    part = study.report["smooth"]
+    part = study.report.smooth
     counts = [len(curve.rounds) for panel in sheet.panels for curve in panel.curves.values()]
     side = window(max(counts, default=0), part)
     if not side:

@@ -5,23 +5,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from baton.report import words
-from baton.report.curves import Curve, Point, at, values
+from baton.report.curves import Curve, Point, swept
 from baton.report.grid import Panel, ahead, ahead_together
-from baton.report.search import METHODS, place, search_files, search_rows
-from baton.search.rules import candidate
+from baton.report.search import found_how, place, search_files, search_rows
 from baton.setting import Setting
 from baton.study import Study
 
-__all__ = ["caption", "findings", "over", "place", "rows", "search_files", "search_rows", "to_csv", "to_md", "valued"]
+__all__ = ["caption", "findings", "place", "rows", "search_files", "search_rows", "to_csv", "to_md", "valued"]
 Cell = dict[str, Any]
 Row = dict[str, Any]
 
 
 def rows(study: Study, panels: Sequence[Panel]) -> list[Row]:
     """The table of a study: {figure, figure_text, group, missing, cells}; in cells one entry a line of the study."""
-    lines = values(study.settings, study.report["lines"])
-    names = {field: words.names(study, field) for field in over(study)}
-    figures = words.names(study, study.report["figures"]) if study.report["figures"] else {}
+    lines = study.values(study.report.lines)
+    names = {field: words.names(study, field) for field in study.swept}
+    figures = words.names(study, study.report.figures) if study.report.figures else {}
     return [
         {
             "figure": words.value(panel.figure),
@@ -34,17 +33,11 @@ def rows(study: Study, panels: Sequence[Panel]) -> list[Row]:
     ]
 
 
-def over(study: Study) -> list[str]:
-    """The fields whose best value is chosen for each line: one, or all that are searched together."""
-    return list(study.tune["over"]) if study.tune else [f for f in [study.report["over"]] if f]
-
-
 def valued(study: Study, settings: Sequence[Setting]) -> dict[Any, list[Setting]]:
     """The runs of a line by what Point.value of its curve says of them, in the study's order."""
-    fields, found = over(study), dict[Any, list[Setting]]()
+    found: dict[Any, list[Setting]] = {}
     for s in settings:
-        value = candidate(s, fields) if len(fields) > 1 else at(s, fields[0] if fields else "")
-        found.setdefault(value, []).append(s)
+        found.setdefault(swept(s, study.swept), []).append(s)
     return found
 
 
@@ -62,7 +55,7 @@ def _cell(line: Any, panel: Panel, study: Study, names: dict[str, dict[Any, str]
         return {"text": "", "note": "", "ahead": False, "line": line, "numbers": None}
     best = curve.best
     own = valued(study, panel.settings.get(line, ())).get(best.value) if best and best.seeds else None
-    chosen = {field: at(own[0], field) if own else "" for field in names}
+    chosen = {field: study.at(own[0], field) if own else "" for field in names}
     numbers = {
         "mean": best.mean if best else "",
         "std": best.std if best else "",
@@ -72,9 +65,10 @@ def _cell(line: Any, panel: Panel, study: Study, names: dict[str, dict[Any, str]
         "diverged": curve.lost,
         "missing": curve.missing,
     }
-    told = [f"{field} {names[field][x]}" for field, x in chosen.items()] if best and not best.lost else []
+    there = {field: x for field, x in chosen.items() if x is not None} if best and not best.lost else {}
+    told = [f"{field} {names[field][x]}" for field, x in there.items()]
     won, note = line == ahead(panel, report), _note(curve, told)
-    return {"text": shown(best, report["metric"]), "note": note, "ahead": won, "line": line, "numbers": numbers}
+    return {"text": shown(best, report.metric), "note": note, "ahead": won, "line": line, "numbers": numbers}
 
 
 def _note(curve: Curve, chosen: Sequence[str]) -> str:
@@ -91,9 +85,9 @@ def _note(curve: Curve, chosen: Sequence[str]) -> str:
 def to_csv(study: Study, table: Sequence[Row]) -> bytes:
     """One line a group and line of the study, every digit kept."""
     report = study.report
-    named = {"figure": report["figures"], "group": "group", "line": report["lines"]}
+    named = {"figure": report.figures, "group": "group", "line": report.lines}
     keys = [key for key, name in named.items() if name]
-    numbers = ["mean", "std", *over(study), "seeds", "complete", "diverged", "missing"]
+    numbers = ["mean", "std", *study.swept, "seeds", "complete", "diverged", "missing"]
     lines: list[list[Any]] = [[*(named[key] for key in keys), *numbers, "ahead"]]
     for row in table:
         for cell in row["cells"]:
@@ -107,8 +101,8 @@ def to_md(study: Study, table: Sequence[Row]) -> bytes:
     """The table as one reads it."""
     report = study.report
     names = words.lines(study)
-    figures, missing = bool(report["figures"]), any(row["missing"] for row in table)
-    head = [*([report["figures"]] if figures else []), "group", *names.values(), *(["missing"] if missing else [])]
+    figures, missing = bool(report.figures), any(row["missing"] for row in table)
+    head = [*([report.figures] if figures else []), "group", *names.values(), *(["missing"] if missing else [])]
     body = []
     for row in table:
         first = [*([row["figure_text"]] if figures else []), row["group"]]
@@ -123,38 +117,34 @@ def _md_cell(cell: Cell) -> str:
 
 def caption(study: Study) -> str:
     """What the numbers of the table are."""
-    chosen = f", at the {chosen_how(study)}" if over(study) else ""
+    chosen = f", at the {chosen_how(study)}" if study.swept else ""
     return " ".join(filter(None, (f"{averaged(study)}{chosen}.", bold(study), scaled(study))))
 
 
 def averaged(study: Study) -> str:
     """What is averaged: the metric, the seeds and the evaluations."""
-    metric = words.METRICS.get(study.report["metric"], study.report["metric"])
-    seeds = len(values(study.settings, "seed"))
+    metric = words.METRICS.get(study.report.metric, study.report.metric)
+    seeds = len(study.values("seed"))
     first = f"{metric[0].upper()}{metric[1:]}: mean ± standard deviation over {words.counted(seeds, 'seed')}"
-    return f"{first} and {words.last(study.report['last'])}"
+    return f"{first} and {words.last(study.report.last)}"
 
 
 def chosen_how(study: Study) -> str:
     """Which value of the swept fields the numbers belong to."""
-    fields = " and ".join(over(study))
+    fields = " and ".join(study.swept)
     if study.tune is None:
         return f"best {fields}"
-    if study.tune["method"] == "paper":
+    if study.tune.method == "paper":
         return f"{fields} that the paper took"
-    seed = study.tune["seed"] if study.tune["seed"] >= 0 else study.settings[0].seed
-    how = METHODS.get(study.tune["method"], study.tune["method"])
-    return f"{fields} that a search with seed {seed} found ({how.format(**study.tune)})"
+    return f"{fields} that a search with seed {study.search_seed} found ({found_how(study.tune)})"
 
 
 def bold(study: Study) -> str:
     """What is set in bold, where there is anything to be ahead of."""
     report = study.report
-    if len(values(study.settings, report["lines"])) < 2:
+    if len(study.values(report.lines)) < 2:
         return ""
-    return (
-        "Bold: better." if report["log"] or not report["margin"] else f"Bold: better by more than {report['margin']:g}."
-    )
+    return "Bold: better." if report.log or not report.margin else f"Bold: better by more than {report.margin:g}."
 
 
 def scaled(study: Study) -> str:
@@ -169,7 +159,7 @@ def scaled(study: Study) -> str:
 
 def findings(study: Study, panels: Sequence[Panel]) -> list[str]:
     """Who is ahead and where, in plain words: one sentence a value of the figures field."""
-    field = study.report["figures"]
+    field = study.report.figures
     found = []
     for figure in dict.fromkeys(panel.figure for panel in panels):
         told = _finding(study, [panel for panel in panels if panel.figure == figure])
@@ -200,7 +190,7 @@ def _finding(study: Study, panels: Sequence[Panel]) -> str:
         parts[0] += f" of {groups}"
     even = len(ready) - wins.total()
     if even:
-        by = f" by more than {report['margin']:g}" if report["margin"] and not report["log"] else ""
+        by = f" by more than {report.margin:g}" if report.margin and not report.log else ""
         parts.append(f"none{by} in {even}" if parts else f"no line is ahead{by} in any of {groups}")
     waiting = len(panels) - len(ready)
     return ", ".join(parts) + (f"; {waiting} cannot be compared yet" if waiting else "") + "."

@@ -44,8 +44,8 @@ OTHER_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999
 
 
 def value(x: Any) -> str:
-    """A setting's value as one writes it."""
-    return f"{x:g}" if isinstance(x, float) else str(x)
+    """A setting's value as one writes it; none: of an option that there is not."""
+    return f"{x:g}" if isinstance(x, float) else "none" if x is None else str(x)
 
 
 def number(x: float, metric: str) -> str:
@@ -73,13 +73,13 @@ def called(study: Study, field: str, x: Any) -> str:
     if (field, x) in study.labels:
         return study.labels[field, x]
     if field in ("dataset", "model", "algorithm"):
-        return names(study, field)[x]
+        return names(study, field).get(x, value(x))
     return f"{LETTERS.get(field, field)} = {value(x)}"
 
 
 def names(study: Study, field: str) -> dict[Any, str]:
     """Each value of a field as it stands under the field's name: the study's own name for it, MNIST, 5, 10^-1.5."""
-    found = list(dict.fromkeys(getattr(s, field) for s in study.settings))
+    found = study.values(field)
     if field in ROOMS:
         named = {x: PRINTED.get(name, name) for x, name in labels(field, found).items()}
     else:
@@ -94,7 +94,7 @@ def names(study: Study, field: str) -> dict[Any, str]:
 
 def lines(study: Study) -> dict[Any, str]:
     """A name for each line of a study: `sequential`, `K = 5`, or the study's own."""
-    field = study.report["lines"]
+    field = study.report.lines
     if not field:
         return {"": short("", "")}
     found = names(study, field)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from baton.search.rules import MISSING, Choice, Missing, Read, cells, search
+from baton.search.rules import MISSING, Choice, Missing, Read, asked, cells, search
 from baton.setting import Setting
 from baton.store import Store, write
 from baton.study import Study
@@ -40,7 +40,7 @@ def reader(store: Store, metric: str) -> Read:
 
 def choices(study: Study, store: Store) -> list[Choice]:
     """What a search found, as far as the store goes."""
-    read = reader(store, study.report["metric"])
+    read = reader(store, study.report.metric)
     return [search(study, cell, read) for cell in cells(study)]
 
 
@@ -58,13 +58,13 @@ def missing(found: Sequence[Choice], store: Store) -> list[Setting]:
 
 def save(study: Study, store: Store, found: Sequence[Choice]) -> Path:
     """runs/tuned/<study>-<method>.json: the chosen values, the whole grid, the reasons."""
-    name = (study.tune or {})["method"]
-    path = store.root / "tuned" / f"{study.name}-{name}.json"
+    tune = asked(study).tune
+    path = store.root / "tuned" / f"{study.name}-{tune.method}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     table = {
         "study": study.name,
-        "method": name,
-        "tune": study.tune,
+        "method": tune.method,
+        "tune": tune.model_dump(),
         "steps": sum(choice.spent for choice in found),
         "steps_of_full_grid": sum(choice.full for choice in found),
         "cells": [_cell(choice) for choice in found],

@@ -18,7 +18,7 @@ MARKS = ("marked", "chosen")  # columns that say which learning rate the paper t
 
 def table(study: Study) -> list[Row]:
     """The paper's table that [report] paper names."""
-    name, metric = study.report["paper"], study.report["metric"]
+    name, metric = study.report.paper, study.report.metric
     found = paper.table(name)
     if "mean" not in found[0]:
         known = " or ".join(each for each in paper.TABLES if "mean" in paper.table(each)[0])

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from baton.errors import BadInput, nearest
 from baton.search import match
 from baton.setting import Setting
-from baton.study import Study
+from baton.study import Study, Tune
+from baton.study.fields import value
 
 
 class Missing(Enum):
@@ -35,7 +36,15 @@ class Stage(NamedTuple):
     why: str
 
 
-Method = Callable[[dict[str, Setting], dict[str, Any]], Generator[list[Setting], Scores, list[Stage]]]
+class Asked(NamedTuple):
+    """What a method is told beside its candidates."""
+
+    tune: Tune
+    sign: int  # 1: more is better, -1: less is
+    study: Study
+
+
+Method = Callable[[dict[str, Setting], Asked], Generator[list[Setting], Scores, list[Stage]]]
 
 
 class Cell(NamedTuple):
@@ -69,19 +78,23 @@ class Choice(NamedTuple):
         return [self.cell.grid[self.best], *self.cell.seeds[self.best]] if self.best else []
 
 
-def cells(study: Study) -> list[Cell]:
-    """Every cell of a study with [tune]."""
+def asked(study: Study) -> Asked:
+    """What a study with [tune] asks of a method."""
     if study.tune is None:
         raise BadInput(f"tune: study {study.name!r} has no table [tune]; '[tune]' and 'over = [\"lr\"]' is right")
-    over = study.tune["over"]
+    return Asked(study.tune, study.report.sign, study)
+
+
+def cells(study: Study) -> list[Cell]:
+    """Every cell of a study with [tune]."""
+    over, seed = asked(study).tune.over, study.search_seed
     seeds = list(dict.fromkeys(s.seed for s in study.settings))
-    seed = study.tune["seed"] if study.tune["seed"] >= 0 else seeds[0]
     if seed not in seeds:
         raise BadInput(f"[tune] seed: {seed} is not among the study's seeds; one of {seeds} is right")
     found: dict[tuple[Any, ...], Cell] = {}
     for group, settings in study.groups.items():
         for s in settings:
-            fields = s.model_dump(exclude={*over, "seed"})
+            fields = {f: value(s, f, over) for f in Setting.model_fields if f not in (*over, "seed")}
             cell = found.setdefault((group, *fields.values()), Cell(group, fields, {}, {}))
             name = candidate(s, over)
             if s.seed == seed:
@@ -96,11 +109,11 @@ def cells(study: Study) -> list[Cell]:
 
 def candidate(setting: Setting, over: Sequence[str]) -> str:
     """`lr = 0.1, clip = 10`: the searched fields of a run."""
-    return ", ".join(f"{field} = {_short(getattr(setting, field))}" for field in over)
+    return ", ".join(f"{field} = {_short(value(setting, field))}" for field in over)
 
 
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _short(x: Any) -> str:
+    return f"{x:.4g}" if isinstance(x, float) else "none" if x is None else str(x)
 
 
 def method(name: str) -> Method:
@@ -112,10 +125,8 @@ def method(name: str) -> Method:
 
 def search(study: Study, cell: Cell, read: Read) -> Choice:
     """Follow a method as far as the runs go that are there."""
-    tune = study.tune or {}
-    rounds = _rounds(cell.grid)
-    more = {"sign": 1 if study.report["best"] == "max" else -1, "study": study}
-    rule = method(tune["method"])(cell.grid, {**tune, **more})
+    ask, rounds = asked(study), _rounds(cell.grid)
+    rule = method(ask.tune.method)(cell.grid, ask)
     spent = 0
     longest: dict[Setting, int] = {}  # the run whole -> rounds of it that the search needed
     full = sum(s.steps for s in cell.grid.values())
@@ -123,7 +134,7 @@ def search(study: Study, cell: Cell, read: Read) -> Choice:
     try:
         wanted = next(rule)
         while True:
-            last = {s.run_id: study.report["last"] if s.rounds == rounds else tune["last"] for s in wanted}
+            last = {s.run_id: study.report.last if s.rounds == rounds else ask.tune.last for s in wanted}
             found = {s.run_id: read(s, last[s.run_id]) for s in wanted}
             missing = [s for s in wanted if found[s.run_id] is MISSING]
             longest |= {shorter(s, rounds): s.rounds for s in wanted if s not in missing}
@@ -141,40 +152,40 @@ def shorter(setting: Setting, rounds: int) -> Setting:
     return Setting(**{**setting.model_dump(), "rounds": rounds})
 
 
-def simple(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[list[Setting], Scores, list[Stage]]:
+def simple(grid: dict[str, Setting], ask: Asked) -> Generator[list[Setting], Scores, list[Stage]]:
     """Every candidate to its end; the best."""
     stage = yield from _stage(grid, None)
-    ranked = _ranked(stage, tune["sign"])
+    ranked = _ranked(stage, ask.sign)
     return [_decided(grid, stage, ranked[:1], None, f"best of {len(grid)} after {_rounds(grid)} rounds")]
 
 
-def coarse_fine(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[list[Setting], Scores, list[Stage]]:
+def coarse_fine(grid: dict[str, Setting], ask: Asked) -> Generator[list[Setting], Scores, list[Stage]]:
     """Short runs of all; long runs of those close to the best; the best of these."""
-    short, within = min(tune["short"], _rounds(grid)), tune["within"]
+    short, within = min(ask.tune.short, _rounds(grid)), ask.tune.within
     scores = yield from _stage(grid, short)
-    ranked = _ranked(scores, tune["sign"])
+    ranked = _ranked(scores, ask.sign)
     near = [name for name in ranked if abs(_value(scores, name) - _value(scores, ranked[0])) <= within]
     coarse = _decided(grid, scores, near, short, f"within {within:g} of the best after {short} rounds")
     if not near:
         return [coarse]
     scores = yield from _stage({name: grid[name] for name in near}, None)
-    best = _ranked(scores, tune["sign"])[:1]
+    best = _ranked(scores, ask.sign)[:1]
     return [coarse, _decided(grid, scores, best, None, f"best of {len(near)} after {_rounds(grid)} rounds")]
 
 
-def halving(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[list[Setting], Scores, list[Stage]]:
+def halving(grid: dict[str, Setting], ask: Asked) -> Generator[list[Setting], Scores, list[Stage]]:
     """Successive halving: at an eighth, a quarter and a half of the rounds the worse half goes.
 
     A candidate `within` reach of the best stays: so early, such a difference says nothing.
     """
     stages: list[Stage] = []
-    left, rounds, within = dict(grid), _rounds(grid), tune["within"]
+    left, rounds, within = dict(grid), _rounds(grid), ask.tune.within
     for part in HALVING:
         length = rungs(grid, part)
         if len(left) < 2 or length >= rounds:
             continue
         scores = yield from _stage(left, length)
-        ranked = _ranked(scores, tune["sign"])
+        ranked = _ranked(scores, ask.sign)
         near = [n for n in ranked if abs(_value(scores, n) - _value(scores, ranked[0])) <= within]
         kept = ranked[: max(-(-len(left) // 2), len(near))]
         stages.append(_decided(grid, scores, kept, length, f"better half after {length} rounds, or within {within:g}"))
@@ -182,20 +193,21 @@ def halving(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[list[Se
         if not left:
             return stages
     scores = yield from _stage(left, None)
-    best = _ranked(scores, tune["sign"])[:1]
+    best = _ranked(scores, ask.sign)[:1]
     return [*stages, _decided(grid, scores, best, None, f"best of {len(left)} after {rounds} rounds")]
 
 
-def as_in_the_paper(grid: dict[str, Setting], tune: dict[str, Any]) -> Generator[list[Setting], Scores, list[Stage]]:
+def as_in_the_paper(grid: dict[str, Setting], ask: Asked) -> Generator[list[Setting], Scores, list[Stage]]:
     """No search: the learning rate that the paper's own one took."""
     for name, setting in grid.items():
-        rows, where = match.taken(tune["study"], setting, tune["over"])
-        if match.at_value(rows, setting, [field for field in tune["over"] if rows and field in rows[0]]):
+        rows, where = match.taken(ask.study, setting, ask.tune.over)
+        if match.at_value(rows, setting, [field for field in ask.tune.over if rows and field in rows[0]]):
             yield from ()
             return [Stage(_rounds(grid), {}, [name], f"the paper's choice (its table {where!r})")]
     one = next(iter(grid.values()))
     what = f"{one.dataset}, {one.model}, {one.partition}, {one.algorithm}, K = {one.local_steps}"
-    raise BadInput(f"tune: the paper has no value of {', '.join(tune['over'])} for {what}; another --method is right")
+    fields = ", ".join(ask.tune.over)
+    raise BadInput(f"tune: the paper has no value of {fields} for {what}; another --method is right")
 
 
 HALVING = (1 / 8, 1 / 4, 1 / 2)  # parts of the rounds

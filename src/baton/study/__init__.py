@@ -1,16 +1,21 @@
 """A TOML study: a base, axes to cross, cases, named groups, how to search, and what to report."""
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from baton.errors import BadInput
+from baton.errors import BadInput, nearest
 from baton.setting import Setting
-from baton.study import keys
-from baton.study.parse import merged, points
+from baton.study import fields
+from baton.study.parse import flat, is_table, merged, points
 from baton.study.scale import Scaled, scaled
+from baton.study.tables import Report, Tune
 
-__all__ = ["Study", "find", "parse", "read", "shipped"]
+__all__ = ["Report", "Study", "Tune", "find", "parse", "read", "shipped"]
+
+KEYS = ("like", "title", "about", "names", "base", "axes", "cases", "groups", "tune", "report")
+TABLES = ("names", "base", "axes", "groups", "tune", "report")
 
 
 class Study(NamedTuple):
@@ -20,8 +25,8 @@ class Study(NamedTuple):
     title: str
     about: str
     groups: dict[str, list[Setting]]
-    report: dict[str, Any]  # keys.REPORT
-    tune: dict[str, Any] | None = None  # keys.TUNE; None: nothing is searched, every run is wanted
+    report: Report
+    tune: Tune | None = None  # None: nothing is searched, every run is wanted
     labels: dict[tuple[str, Any], str] = {}  # noqa: RUF012 (field, value) -> its name in [names]
     shrunk: Scaled | None = None  # what --scale made of it
 
@@ -29,6 +34,31 @@ class Study(NamedTuple):
     def settings(self) -> list[Setting]:
         """Every run once, in the study's order."""
         return list({s.run_id: s for group in self.groups.values() for s in group}.values())
+
+    @property
+    def search_seed(self) -> int:
+        """What is searched is searched with this seed: the study's first where [tune] names none."""
+        return self.tune.seed if self.tune and self.tune.seed >= 0 else self.settings[0].seed
+
+    @property
+    def swept(self) -> list[str]:
+        """The fields whose best value is chosen for each line: one, or all that are searched together."""
+        return self.tune.over if self.tune else [field for field in [self.report.over] if field]
+
+    @property
+    def options(self) -> list[str]:
+        """The options of specs that [tune] or [report] treat as fields: `algorithm.mu`."""
+        report = self.report
+        used = (*self.swept, report.lines, report.figures, *report.down, *report.across)
+        return list(dict.fromkeys(name for name in used if fields.parted(name)[1]))
+
+    def at(self, setting: Setting, field: str) -> Any:
+        """The value of a field, of a spec without the options that are fields here; '' where no field is named."""
+        return fields.value(setting, field, self.options) if field else ""
+
+    def values(self, field: str, settings: Sequence[Setting] | None = None) -> list[Any]:
+        """Every value of a field once, in the study's order."""
+        return list(dict.fromkeys(self.at(s, field) for s in (self.settings if settings is None else settings)))
 
 
 def find(name: str, first: Path = Path(), but: tuple[Path, ...] = ()) -> Path:
@@ -54,7 +84,7 @@ def read(name: str | Path, scale: float = 1.0, method: str = "") -> Study:
     try:
         study = parse(path.stem, _table(path, ()))
         if method and study.tune is not None:
-            study = study._replace(tune={**study.tune, "method": method})
+            study = study._replace(tune=study.tune.model_copy(update={"method": method}))
         return _shrink(study, scale) if scale != 1 else study
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
@@ -62,19 +92,26 @@ def read(name: str | Path, scale: float = 1.0, method: str = "") -> Study:
 
 def parse(name: str, table: dict[str, Any]) -> Study:
     """A study from the tables of its TOML file."""
-    keys.known(table, keys.KEYS, "study")
-    for key in keys.TABLES:
-        keys.is_table(table.get(key, {}), key)
-    found = points(table)
-    tune = keys.tune(table["tune"]) if "tune" in table else None
-    report = keys.report(table.get("report", {}))
-    return Study(name, table.get("title", name), table.get("about", ""), found.groups, report, tune, found.labels)
+    for key in table:
+        if key not in KEYS:
+            raise BadInput(f"study: no key {key!r}; {nearest(key, KEYS)}")
+    for key in TABLES:
+        is_table(table.get(key, {}), key)
+    tune = Tune(**table["tune"]) if "tune" in table else None
+    report = Report(**table.get("report", {}))
+    study = Study(name, table.get("title", name), table.get("about", ""), {}, report, tune)
+    found = points(flat(table), study.options)
+    study = study._replace(groups=found.groups, labels=found.labels)
+    for key in ("over", "lines", "figures", "down", "across"):
+        fields.check(f"[report] {key}", getattr(report, key), study.settings)
+    fields.check("[tune] over", tune.over if tune else [], study.settings)
+    return study
 
 
 def _table(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     """The tables of a file, over those of the study it is like: one beside it, or a shipped one; never itself."""
     try:
-        table = tomllib.loads(path.read_text())
+        table = flat(tomllib.loads(path.read_text()))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"not a TOML file: {error}") from None
     like = table.pop("like", None)

@@ -1,17 +1,17 @@
 """From the tables of a TOML file to groups of settings."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from baton.errors import BadInput, nearest
-from baton.setting import Setting
-from baton.study.keys import is_table
+from baton.setting import ROOMS, Setting
+from baton.study.fields import known, made, parted, value
 
 Table = dict[str, Any]
 
 
-class Layer(NamedTuple):
+class Level(NamedTuple):
     """Fields that are the same, and axes to cross: of the whole study, of a case, of a group."""
 
     fields: Table
@@ -25,24 +25,65 @@ class Points(NamedTuple):
     labels: dict[tuple[str, Any], str]  # (field, value) -> its name in [names]
 
 
-def points(table: Table) -> Points:
-    """Every setting: groups x cases x axes, later ones replacing the fields and axes of earlier ones."""
+def flat(table: Table) -> Table:
+    """The tables of a study with options as keys: `algorithm.mu = 1` is, to TOML, a table with a key."""
+    own: Table = {key: _flat(table[key]) for key in ("base", "axes") if key in table}
+    if isinstance(table.get("groups"), dict):
+        own["groups"] = {name: _flat_level(group) for name, group in table["groups"].items()}
+    if isinstance(table.get("cases"), list):
+        own["cases"] = [_flat_level(case) for case in table["cases"]]
+    return table | own
+
+
+def _flat_level(own: Any) -> Any:
+    found = _flat(own)
+    return found | {"axes": _flat(found["axes"])} if isinstance(found, dict) and "axes" in found else found
+
+
+def _flat(own: Any) -> Any:
+    if not isinstance(own, dict):
+        return own
+    found: Table = {}
+    for key, x in own.items():
+        opened = {f"{key}.{option}": y for option, y in x.items()} if key in ROOMS and isinstance(x, dict) else {key: x}
+        for name in opened:
+            if name in found:
+                raise BadInput(f"{name}: it is given as {name} and as {name!r}; one of them is right")
+        found |= opened
+    return found
+
+
+def points(table: Table, options: Sequence[str]) -> Points:
+    """Every setting: groups x cases x axes, later ones replacing the fields and axes of earlier ones.
+
+    options: those that are fields here, which a spec's label says nothing about.
+    """
     names = _names(table.get("names", {}))
-    whole = Layer(dict(table.get("base", {})), _axes(table.get("axes", {}), "axes"))
-    cases = [_layer(case, f"cases[{i}]") for i, case in enumerate(_cases(table))]
+    whole = Level(dict(table.get("base", {})), _axes(table.get("axes", {}), "axes"))
+    cases = [_level(case, f"cases[{i}]") for i, case in enumerate(_cases(table))]
     found = Points({}, {})
     seen: dict[str, str] = {}  # run id -> group
     for group, own in (table.get("groups") or {"all": {}}).items():
-        last = _layer(own, f"groups.{group}")
+        last = _level(own, f"groups.{group}")
         found.groups[group] = []
         for case in cases:
             for point in _cross(_over(_over(whole, case), last)):
-                setting = Setting(**{field: _spec(value, names) for field, value in point.items()})
+                setting = made({field: _spec(field, x, names) for field, x in point.items()})
                 _once(setting, group, seen)
                 found.groups[group].append(setting)
-                for field, value in point.items():
-                    if isinstance(value, str) and value in names:
-                        found.labels[field, getattr(setting, field)] = value
+                for but in ((), options) if options else ((),):
+                    found.labels.update(_labels(setting, point, names, but))
+    return found
+
+
+def _labels(setting: Setting, point: Table, names: dict[str, str], but: Sequence[str]) -> dict[tuple[str, Any], str]:
+    """Specs without the options in `but`, as [names] calls them; other options of their own are told with them."""
+    found = {}
+    for field, label in point.items():
+        if isinstance(label, str) and label in names and not parted(field)[1]:
+            own = [name for name in point if parted(name)[0] == field and name not in (field, *but)]
+            told = [f"{parted(name)[1]} = {point[name]}" for name in own]
+            found[field, value(setting, field, but)] = ", ".join([label, *told])
     return found
 
 
@@ -50,6 +91,13 @@ def merged(below: Table, above: Table) -> Table:
     """Two tables as one; where both have a key, tables merge and everything else is the one above."""
     both = {key: merged(below[key], above[key]) for key in below if _tables(below.get(key), above.get(key))}
     return {**below, **above, **both}
+
+
+def is_table(value: Any, where: str) -> Table:
+    """The value, which has to be a table."""
+    if not isinstance(value, dict):
+        raise BadInput(f"{where}: {value!r} is not a table; [{where}] and lines of key = value are right")
+    return value
 
 
 def _tables(a: Any, b: Any) -> bool:
@@ -63,8 +111,8 @@ def _names(table: Table) -> dict[str, str]:
     return table
 
 
-def _spec(value: Any, names: dict[str, str]) -> Any:
-    return names.get(value, value) if isinstance(value, str) else value
+def _spec(field: str, x: Any, names: dict[str, str]) -> Any:
+    return names.get(x, x) if isinstance(x, str) and not parted(field)[1] else x
 
 
 def _cases(table: Table) -> list[Table]:
@@ -74,33 +122,33 @@ def _cases(table: Table) -> list[Table]:
     return [is_table(case, f"cases[{i}]") for i, case in enumerate(cases)]
 
 
-def _layer(table: Table, where: str) -> Layer:
+def _level(table: Table, where: str) -> Level:
     own = is_table(table, where)
     fields = {key: value for key, value in own.items() if key != "axes"}
-    return Layer(fields, _axes(own.get("axes", {}), f"{where}.axes"))
+    return Level(fields, _axes(own.get("axes", {}), f"{where}.axes"))
 
 
 def _axes(table: Table, where: str) -> dict[str, list[Any]]:
     for key, values in is_table(table, where).items():
-        if key not in Setting.model_fields:
+        if not known(key):
             raise BadInput(f"{where}.{key}: no such setting; {nearest(key, Setting.model_fields)}")
         if not isinstance(values, list) or not values:
             raise BadInput(f"{where}.{key}: {values!r} is not a list of values; [{values!r}] is right")
-        for value in values:
-            if values.count(value) > 1:
-                raise BadInput(f"{where}.{key}: {value!r} is given twice; each value once is right")
+        for x in values:
+            if values.count(x) > 1:
+                raise BadInput(f"{where}.{key}: {x!r} is given twice; each value once is right")
     return table
 
 
-def _over(below: Layer, above: Layer) -> Layer:
+def _over(below: Level, above: Level) -> Level:
     fields = {key: value for key, value in below.fields.items() if key not in above.axes} | above.fields
     axes = {key: values for key, values in below.axes.items() if key not in above.fields} | above.axes
-    return Layer(fields, axes)
+    return Level(fields, axes)
 
 
-def _cross(layer: Layer) -> Iterator[Table]:
-    for point in itertools.product(*layer.axes.values()):
-        yield {**layer.fields, **dict(zip(layer.axes, point, strict=True))}
+def _cross(level: Level) -> Iterator[Table]:
+    for point in itertools.product(*level.axes.values()):
+        yield {**level.fields, **dict(zip(level.axes, point, strict=True))}
 
 
 def _once(setting: Setting, group: str, seen: dict[str, str]) -> None:

@@ -1,9 +1,10 @@
 """`--scale`: the same study with fewer rounds and seeds, and what was changed, for the page to say."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from baton.setting import Setting
+from baton.study.tables import Report, Tune
 
 Groups = dict[str, list[Setting]]
 
@@ -18,22 +19,22 @@ class Scaled(NamedTuple):
 
 
 def scaled(
-    groups: Groups, tune: dict[str, Any] | None, report: dict[str, Any], scale: float
-) -> tuple[Groups, dict[str, Any] | None, dict[str, Any], Scaled]:
+    groups: Groups, tune: Tune | None, report: Report, scale: float
+) -> tuple[Groups, Tune | None, Report, Scaled]:
     """Rounds to the nearest evaluation; the first seeds, at least one, the searched one among them."""
     settings = [s for group in groups.values() for s in group]
     before = list(dict.fromkeys(s.seed for s in settings))
-    first = [tune["seed"]] if tune and tune["seed"] in before else []
+    first = [tune.seed] if tune and tune.seed in before else []
     kept = list(dict.fromkeys([*first, *before]))[: math.ceil(scale * len(before) - 1e-9)]
     rounds = {s.rounds: _fewer(s.rounds, s.eval_every, scale) for s in settings}
     small = {group: _smaller([s for s in own if s.seed in kept], scale) for group, own in groups.items()}
-    last = max(1, round(report["last"] * scale))
+    last = max(1, round(report.last * scale))
     if tune:
         every = max(s.eval_every for s in settings)
-        short = _fewer(tune["short"], every, scale)
-        tune = {**tune, "short": short, "last": max(1, round(tune["last"] * scale))}
-    said = Scaled(scale, rounds, (len(before), len(kept)), (report["last"], last))
-    return small, tune, {**report, "last": last}, said
+        short = _fewer(tune.short, every, scale)
+        tune = tune.model_copy(update={"short": short, "last": max(1, round(tune.last * scale))})
+    said = Scaled(scale, rounds, (len(before), len(kept)), (report.last, last))
+    return small, tune, report.model_copy(update={"last": last}), said
 
 
 def _smaller(settings: list[Setting], scale: float) -> list[Setting]:
