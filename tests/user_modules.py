@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
-from baton.algorithms import Algorithm
+from baton.algorithms import Algorithm, State
 from baton.datasets import Dataset, base, digits
 from baton.datasets.images import Normaliser, crop_and_flip
 
@@ -114,10 +114,11 @@ def functional_dropout(shape: tuple[int, ...], classes: int) -> nn.Module:
 def reversed_sequential(*, skip: int = 0) -> Algorithm:
     """Sequential from the last participant to the first."""
 
-    def round(x, order, sites):
-        for client in order.flip(1).unbind(1)[skip:]:
-            x = sites.train(x, client)
-        return x
+    def round(state, order, sites):
+        x = state.model
+        for client in order[::-1][skip:]:
+            x = sites.train(x, client).x
+        return State(x)
 
     return Algorithm(round)
 

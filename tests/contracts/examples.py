@@ -22,6 +22,10 @@ CPU = torch.device("cpu")
 SPECS = {
     "algorithm": {
         "parallel": ["parallel", "parallel:weighting=size", "parallel:server_lr=0.5"],
+        "fedprox": ["fedprox:mu=0.3", "fedprox:weighting=size"],
+        "fedavgm": ["fedavgm", "fedavgm:beta=0.5,server_lr=0.7,weighting=size"],
+        "scaffold": ["scaffold", "scaffold:server_lr=0.5,weighting=size"],
+        "fedseq": ["fedseq:groups=1", "fedseq:groups=1,weighting=uniform"],  # divides any S; more in test_methods.py
         "ssl": [
             "ssl:cut=1",
             "ssl:cut=2,relay=server,clip=per_side,passes=1",
@@ -74,6 +78,13 @@ BAD = {  # to be refused in one line
         "parallel:server_lr=0",
         "parallel:server_lr=nan",
         "parallel:server_lr=x",
+        "fedprox:mu=-1",
+        "fedprox:weighting=mine",
+        "fedavgm:beta=1",
+        "scaffold:server_lr=0",
+        "fedseq",
+        "fedseq:groups=0",
+        "fedseq:groups=3",  # does not divide S = 10
         "ssl",
         "ssl:cut=1",  # logistic regression has one layer
         "ssl:cut=1,relay=post",
@@ -190,8 +201,13 @@ def data_for(room: str, spec: str) -> str:
 def stages(settings: Sequence[Setting]) -> tuple[Program, list[Snapshot]]:
     """All lanes from the start to the last round, and every snapshot on the way."""
     program = Program(settings, CPU)
-    first = start(program)
-    return program, [first, *advance(program, first)]
+    begin = start(program)
+    return program, [still(begin), *(still(at) for at in advance(program, begin))]
+
+
+def still(at: Snapshot) -> Snapshot:
+    """With its own copy of what clients keep, which training writes over."""
+    return at._replace(clients={name: leaf.clone() for name, leaf in at.clients.items()})
 
 
 def finish(settings: Sequence[Setting]) -> tuple[Program, Snapshot]:

@@ -10,13 +10,16 @@ from torch.nn.functional import cross_entropy
 
 import baton
 from baton import datasets
-from baton.algorithms import ALGORITHMS, Algorithm, Sites
+from baton.algorithms import Algorithm, Cohort, Now, Reply, Sites, State, build
 from baton.clients import owners
 from baton.lanes import Params
-from baton.names import bind
+from baton.seam import Facts
 from baton.setting import Setting
-from baton.simulate.engine import Program, advance
-from baton.simulate.rounds import Simulation
+from baton.simulate.engine import Program, advance, first
+from baton.simulate.kept import Kept
+from baton.simulate.sites import Simulation
+from baton.store import History, Snapshot
+from baton.store.snapshot import named
 from contracts.examples import BAD, CPU, examples, finish, missing, refused, stages
 
 EVERY = pytest.mark.parametrize("spec", examples("algorithm"))
@@ -32,8 +35,24 @@ EVERYWHERE = pytest.mark.parametrize(
 
 
 def algorithm(spec: str) -> Algorithm:
-    _, make, options = bind("algorithm", spec, ALGORITHMS)
-    return make(**options)
+    return build(spec, torch.float64)
+
+
+def copied(state: State) -> State:
+    return State(*({name: leaf.clone() for name, leaf in drawer.items()} for drawer in state))
+
+
+def leaves(at: Snapshot) -> Params:
+    """All three drawers."""
+    return named(at.state, at.clients)
+
+
+def round_of(p: Program, state: State, number: int = 0, tables: Params | None = None) -> State:
+    """One round, with nothing drawn ahead."""
+    order, kept = p.order(number), Kept(tables or {})
+    made = p.algorithm.round(state, Cohort.whole(order), Simulation(p, p.now(number, p.rate(number)), order, kept=kept))
+    kept.settle(None)
+    return made
 
 
 def program(spec: str, world: str = "digits", lanes: int = 3, **more: object) -> Program:
@@ -62,28 +81,34 @@ def test_bad_options_are_refused_in_one_line(spec: str) -> None:
 
 @EVERYWHERE
 def test_a_round_is_pure(spec: str, world: str) -> None:
+    """It sees its arguments and returns new state; only what clients keep is written, and only by their rows."""
     p = program(spec, world)
-    given = p.algorithm.init(p.net.init(p.seeds))
-    order = p.order(0)
-    before = {name: leaf.clone() for name, leaf in given.items()}, order.clone()
-    data = [t.clone() for t in p.clients if isinstance(t, Tensor)]
-    first, second = (p.algorithm.round(given, order, Simulation(p, 0)) for _ in range(2))
-    assert first.keys() == second.keys() == given.keys()
-    for name, leaf in given.items():
-        assert torch.equal(leaf, before[0][name])
-        assert torch.equal(first[name], second[name])
-        assert first[name].shape == leaf.shape
-        assert first[name].dtype == leaf.dtype
-    assert not all(torch.equal(first[name], leaf) for name, leaf in given.items())
-    assert torch.equal(order, before[1])
+    at = first(p)
+    given, tables = at.state, {name: leaf.clone() for name, leaf in at.clients.items()}
+    before, data = copied(given), [t.clone() for t in p.clients if isinstance(t, Tensor)]
+    one = round_of(p, given, tables=at.clients)
+    two = round_of(p, given, tables=tables)
+    for drawer, held, again, old in zip(one, given, two, before, strict=True):
+        assert drawer.keys() == held.keys()
+        for name, leaf in held.items():
+            assert torch.equal(leaf, old[name])
+            assert torch.equal(drawer[name], again[name])
+            assert drawer[name].shape == leaf.shape
+            assert drawer[name].dtype == leaf.dtype
+    assert not all(torch.equal(one.model[name], leaf) for name, leaf in given.model.items())
     assert all(torch.equal(a, b) for a, b in zip((t for t in p.clients if isinstance(t, Tensor)), data, strict=True))
+    for name, table in at.clients.items():
+        assert torch.equal(table, tables[name])
+        touched = (table != 0).flatten(2).any(2)  # [L, M]; nobody kept anything at first
+        took_part = torch.zeros_like(touched).scatter(1, p.order(0), True)
+        assert not (touched & ~took_part).any()
 
 
 @EVERY
 def test_the_model_of_a_fresh_state_is_the_initial_model(spec: str) -> None:
     p = program(spec)
     x = p.net.init(p.seeds)
-    model = p.algorithm.model(p.algorithm.init(x))
+    model = first(p).state.model
     assert model.keys() == x.keys()
     assert all(torch.equal(model[name], leaf) for name, leaf in x.items())
 
@@ -92,12 +117,12 @@ def test_the_model_of_a_fresh_state_is_the_initial_model(spec: str) -> None:
 def test_rounds_go_on_from_any_snapshot(spec: str) -> None:
     """All there is between rounds is in the state."""
     p = program(spec)
-    _, seen = stages([Setting(**{**p.setting.model_dump(), "seed": seed}) for seed in (0, 1)])
-    again = Program([Setting(**{**p.setting.model_dump(), "seed": seed}) for seed in (0, 1)], CPU)
-    *_, last = advance(again, seen[2]._replace(history={}))
+    lanes = [Setting(**{**p.setting.model_dump(), "seed": seed}) for seed in (0, 1)]
+    _, seen = stages(lanes)
+    *_, last = advance(Program(lanes, CPU), seen[2]._replace(history=History()))
     assert last.round == 4
-    for name, leaf in seen[-1].state.items():
-        assert torch.equal(last.state[name], leaf)
+    for name, leaf in leaves(seen[-1]).items():
+        assert torch.equal(leaves(last)[name], leaf)
 
 
 @EVERYWHERE
@@ -107,8 +132,8 @@ def test_a_lane_does_not_see_its_neighbours(spec: str, world: str) -> None:
     _, whole = finish(settings)
     for lane in (0, 3, 4):
         _, alone = finish([settings[lane]])
-        for name, leaf in alone.state.items():
-            torch.testing.assert_close(whole.state[name][lane], leaf[0], rtol=1e-10, atol=1e-12)
+        for name, leaf in leaves(alone).items():
+            torch.testing.assert_close(leaves(whole)[name][lane], leaf[0], rtol=1e-10, atol=1e-12)
 
 
 @EVERYWHERE
@@ -116,8 +141,8 @@ def test_without_a_learning_rate_nothing_moves(spec: str, world: str) -> None:
     """Not by averaging either, over many rounds: weights that do not sum to one would show."""
     p = program(spec, world, lanes=2, lr=1e-300, clip=1.0, weight_decay=0.1, participants=7, rounds=10, eval_every=10)
     _, seen = stages([Setting(**{**p.setting.model_dump(), "seed": seed}) for seed in (0, 1)])
-    for name, leaf in p.algorithm.model(seen[0].state).items():
-        torch.testing.assert_close(p.algorithm.model(seen[-1].state)[name], leaf, rtol=1e-13, atol=1e-13)
+    for name, leaf in seen[0].state.model.items():
+        torch.testing.assert_close(seen[-1].state.model[name], leaf, rtol=1e-13, atol=1e-13)
 
 
 @EVERYWHERE
@@ -145,8 +170,8 @@ def test_with_one_participant_sequential_is_parallel(spec: str, world: str) -> N
         finish([Setting(**WORLDS[world], algorithm=name, participants=1, rounds=5, seed=s, lr=0.05) for s in (1, 2)])[1]
         for name in ("sequential", spec)
     )
-    for name, leaf in one.state.items():
-        torch.testing.assert_close(other.state[name], leaf, rtol=1e-13, atol=1e-13)
+    for name, leaf in one.state.model.items():
+        torch.testing.assert_close(other.state.model[name], leaf, rtol=1e-13, atol=1e-13)
 
 
 # Sequential
@@ -169,7 +194,10 @@ def reshuffled_sgd(p: Program, lane: int, x: Params, rounds: int) -> Params:
     return {name: p.detach() for name, p in module.named_parameters()}
 
 
-def is_random_reshuffling(round: Callable[[Params, Tensor, Sites], Params], world: str) -> bool:
+Round = Callable[[State, Cohort, Sites], State]
+
+
+def is_random_reshuffling(round: Round, world: str) -> bool:
     """K = 1, S = M, exact gradients (a batch holds all of a client): whether rounds are those of the plain loop."""
     base = {
         "digits": {"model": "logistic", "clients": 6, "partition": "exdir:C=2,alpha=10", "dtype": "float64"},
@@ -178,7 +206,9 @@ def is_random_reshuffling(round: Callable[[Params, Tensor, Sites], Params], worl
     p = Program([Setting(**base, local_steps=1, batch_size=2000, seed=seed, lr=0.05) for seed in (1, 2)], CPU)
     x = begin = p.net.init(p.seeds)
     for number in range(3):
-        x = round(x, p.order(number), Simulation(p, number))
+        order = p.order(number)
+        sites = Simulation(p, p.now(number, p.rate(number)), order)
+        x = round(State(x), Cohort.whole(order), sites).model
     return all(
         torch.allclose(x[name][lane], leaf, rtol=1e-12, atol=1e-12)
         for lane in (0, 1)
@@ -191,15 +221,15 @@ def test_sequential_is_sgd_with_random_reshuffling(world: str) -> None:
     assert is_random_reshuffling(algorithm("sequential").round, world)
 
 
-def forgets(dropped: int) -> Callable[[Params, Tensor, Sites], Params]:
+def forgets(dropped: int) -> Round:
     """Sequential, but the client at one place starts from what its predecessor was given, not from what it made."""
 
-    def round(x: Params, order: Tensor, sites: Sites) -> Params:
-        given = x
-        for place, client in enumerate(order.unbind(1)):
+    def round(state: State, order: Cohort, sites: Sites) -> State:
+        given = x = state.model
+        for place, client in enumerate(order):
             start = given if place == dropped else x
-            given, x = start, sites.train(start, client)
-        return x
+            given, x = start, sites.train(start, client).x
+        return State(x)
 
     return round
 
@@ -214,22 +244,25 @@ def test_a_dropped_hand_over_is_noticed(world: str, dropped: int) -> None:
 def test_the_wrong_order_a_skipped_client_and_a_lost_round_are_noticed(world: str) -> None:
     right = algorithm("sequential").round
     assert is_random_reshuffling(forgets(-1), world)  # what forgets nothing is right
-    assert not is_random_reshuffling(lambda x, order, sites: right(x, order.flip(1), sites), world)
-    assert not is_random_reshuffling(lambda x, order, sites: right(x, order[:, :-1], sites), world)
+    assert not is_random_reshuffling(lambda x, order, sites: right(x, order[::-1], sites), world)
+    assert not is_random_reshuffling(lambda x, order, sites: right(x, order[:-1], sites), world)
     assert not is_random_reshuffling(lambda x, _order, _sites: x, world)
 
 
 class Told:
-    """Sites of known answers: client m turns x into 2 x + m, and holds m samples."""
+    """Sites of known answers: client m turns x into 2 x + m, holds m samples, and takes one step."""
 
-    def train(self, x: Params, client: Tensor) -> Params:
-        return {name: 2 * leaf + client.view(-1, 1).to(leaf.dtype) for name, leaf in x.items()}
+    now = Now(10, 3, 1, 5, 0, torch.full((2,), 0.5, dtype=torch.float64))
 
-    def train_all(self, x: Params, clients: Tensor) -> Params:
-        return {name: 2 * leaf.unsqueeze(1) + clients.unsqueeze(2).to(leaf.dtype) for name, leaf in x.items()}
+    def train(self, x: Params, clients: Cohort, *, pull=None, anchor=None, shift=None, sent=None) -> Reply:  # noqa: ARG002
+        index = clients.index
+        wide = {n: leaf.unsqueeze(1) if leaf.dim() - 1 < index.dim() else leaf for n, leaf in x.items()}
+        made = {n: 2 * leaf + index.unsqueeze(-1).to(leaf.dtype) for n, leaf in wide.items()}
+        ones = torch.ones_like(index)
+        return Reply(made, lambda: Facts(index, ones, ones.double()))
 
-    def sizes(self, clients: Tensor) -> Tensor:
-        return clients
+    def home(self, x: Params) -> Params:
+        return x
 
     def sides(self, x: Params) -> tuple[Params, Params]:
         return {name: leaf for name, leaf in x.items() if name != "s"}, {n: leaf for n, leaf in x.items() if n == "s"}
@@ -239,8 +272,12 @@ ORDER = torch.tensor([[1, 2, 4], [3, 0, 7]])
 X = {"w": torch.tensor([[0.1, 1.0], [-3.0, 1e-3]], dtype=torch.float64)}
 
 
+def told(spec: str, x: Params) -> Params:
+    return algorithm(spec).round(State(x), Cohort.whole(ORDER), Told()).model
+
+
 def test_sequential_hands_each_result_to_the_next() -> None:
-    made = algorithm("sequential").round(X, ORDER, Told())["w"]
+    made = told("sequential", X)["w"]
     added = torch.tensor([1 * 4 + 2 * 2 + 4, 3 * 4 + 0 * 2 + 7], dtype=torch.float64).view(2, 1)
     torch.testing.assert_close(made, 8 * X["w"] + added, rtol=1e-15, atol=1e-15)
 
@@ -257,16 +294,16 @@ def test_parallel_averages_and_the_server_moves_that_way(
     spec: str, weights: list[list[float]], server_lr: float
 ) -> None:
     both = f"{spec}{',' if ':' in spec else ':'}server_lr={server_lr}"
-    made = algorithm(both).round(X, ORDER, Told())["w"]
+    made = told(both, X)["w"]
     mean = 2 * X["w"] + (torch.tensor(weights, dtype=torch.float64) * ORDER).sum(1, keepdim=True)
     torch.testing.assert_close(made, X["w"] + server_lr * (mean - X["w"]), rtol=1e-14, atol=1e-14)
 
 
 def test_splitfed_two_trains_one_server_side_client_after_client() -> None:
     x = {"w": X["w"], "s": 3 + X["w"]}
-    made = algorithm("splitfed:cut=w,version=2").round(x, ORDER, Told())
-    averaged = algorithm("parallel").round(X, ORDER, Told())
-    handed_on = algorithm("sequential").round({"s": x["s"]}, ORDER, Told())
+    made = told("splitfed:cut=w,version=2", x)
+    averaged = told("parallel", X)
+    handed_on = told("sequential", {"s": x["s"]})
     torch.testing.assert_close(made, averaged | handed_on, rtol=1e-15, atol=1e-15)
 
 
@@ -280,6 +317,10 @@ def test_participants_without_any_sample_change_nothing(spec: str) -> None:
     held = p.clients.start.diff(dim=1)[0]
     empty = int(torch.argmin(held))
     assert int(held[empty]) == 0
-    x = p.algorithm.init(p.net.init([1]))
-    made = p.algorithm.round(x, torch.tensor([[empty]]), Simulation(p, 0))
-    assert all(torch.equal(made[name], leaf) for name, leaf in x.items())
+    at = first(p)
+    order = torch.tensor([[empty]])
+    kept = Kept(at.clients)
+    made = p.algorithm.round(at.state, Cohort.whole(order), Simulation(p, p.now(0, p.rate(0)), order, kept=kept))
+    kept.settle(None)
+    assert all(torch.equal(made.model[name], leaf) for name, leaf in at.state.model.items())
+    assert all(not leaf.any() for leaf in at.clients.values())
