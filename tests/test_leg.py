@@ -168,7 +168,7 @@ def table(sizes: list[int], samples: int | None = None) -> Clients:
 
 def lanes_of(seeds: list[int]) -> Lanes:
     count = len(seeds)
-    full = [torch.full((count,), v, dtype=torch.float64) for v in (0.1, 0.0, 0.5)]
+    full = [torch.full((count,), v, dtype=torch.float64) for v in (0.1, 0.0, 0.5, 0.0)]
     return Lanes(torch.tensor(seeds), *full, torch.zeros(count, dtype=torch.int64))
 
 
