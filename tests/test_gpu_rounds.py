@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from baton.algorithms import Algorithm, State, build
+from baton.algorithms import Algorithm, build
 from baton.setting import Setting
 from baton.simulate.engine import Program, advance, first
 from baton.store import Snapshot
@@ -24,13 +24,13 @@ def alternating() -> Algorithm:
     return Algorithm(
         lambda state, order, sites: (mean if sites.now.kind else chain)(state, order, sites),
         order=lambda _state, order, _now: order.sort(1).values,
-        kind=lambda round: round % 2,
+        kind=lambda number: number % 2,
     )
 
 
 def trained(spec: str, where: torch.device, more: dict[str, object]) -> Snapshot:
     base = {"model": "mlp:hidden=12", "clients": 12, "participants": 4, "partition": "exdir:C=2,alpha=10", "rounds": 6}
-    lanes = [Setting(**base, **more, algorithm=spec, lr=0.05 * s, seed=s, eval_every=6) for s in (1, 2, 3)]
+    lanes = [Setting(**{**base, **more}, algorithm=spec, lr=0.05 * s, seed=s, eval_every=6) for s in (1, 2, 3)]
     program = Program(lanes, where)
     *_, last = advance(program, first(program))
     return last
@@ -55,4 +55,3 @@ def test_what_clients_keep_is_written_once_however_often_it_is_tried() -> None:
     again = trained("scaffold", CPU, {"rounds": 1}).clients
     for name, table in state.items():
         torch.testing.assert_close(table.cpu(), again[name], rtol=5e-3, atol=2e-3)
-    assert State({}).server == {}
