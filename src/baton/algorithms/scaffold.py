@@ -46,11 +46,11 @@ def _controls(x: Params, c: Params, reply: Reply, now: Now) -> Params:
     """c + (1/M) sum of c_i+ - c_i over the participants, where c_i+ - c_i = (x - y) / (K lr) - c."""
     each = _inverse(reply.reach, now.lr.unsqueeze(1)) / now.clients  # [L, C]
     came = reply.reach > 0 if reply.came is None else reply.came & (reply.reach > 0)
-    each, stays = torch.where(came, each, 0.0), 1 - came.sum(1) / now.clients
+    each, stays = torch.where(came, each, 0.0), 1 - came.sum(1).to(each.dtype) / now.clients
     total, new = each.sum(1), {}
     for n, leaf in c.items():
         moved = torch.einsum("ls,ls...->l...", -each.to(leaf.dtype), reply.x[n])
-        new[n] = moved.addcmul_(per_lane(total, leaf), x[n]).addcmul_(per_lane(stays, leaf).to(leaf.dtype), leaf)
+        new[n] = moved.addcmul_(per_lane(total, leaf), x[n]).addcmul_(per_lane(stays, leaf), leaf)
     return new
 
 

@@ -24,18 +24,21 @@ class Walked(NamedTuple):
 
 
 def tries(policy: Policy, seed: Tensor, round: int | Tensor, client: Tensor, order: Tensor, clients: int) -> Tensor:
-    """Whom to ask, one after another: client [L, C] -> [L, C, T]. order [L, S]: who takes part in the round anyway."""
-    more = policy.tries
+    """Whom to ask, one after another: client [L, C] -> [L, C, T]. order [L, S]: who takes part in the round anyway.
+
+    Others are drawn once a round, and handed out by the legs' places in its order: nobody is asked for two of them.
+    """
+    more, legs = policy.tries, order.shape[1]
     if not policy.elsewhere:
         return client.unsqueeze(2).expand(*client.shape, 1 + more)
-    some = min(clients, order.shape[1] + more)
-    key = rng.bits(seed.unsqueeze(1), rng.REROUTE, round, client)  # [L, C]
-    drawn = rng.choose(key, clients, some)  # [L, C, some]
-    taken = (drawn.unsqueeze(3) == order[:, None, None, :]).any(3)
-    first = taken.to(torch.int8).argsort(dim=2, stable=True)[..., :more]  # those that are free, in the order drawn
-    others = torch.where(taken.gather(2, first), NOBODY, drawn.gather(2, first))
-    spare = others.new_full((*client.shape, more - others.shape[2]), NOBODY)
-    return torch.cat([client.unsqueeze(2), others, spare], 2)
+    drawn = rng.choose(rng.bits(seed, rng.REROUTE, round), clients, min(clients, legs * (1 + more)))  # [L, N]
+    busy = (drawn.unsqueeze(2) == order.unsqueeze(1)).any(2)
+    first = busy.to(torch.int8).argsort(dim=1, stable=True)  # those that are free, in the order drawn
+    free = torch.where(busy.gather(1, first), NOBODY, drawn.gather(1, first))
+    free = torch.cat([free, free.new_full((len(free), legs * more), NOBODY)], 1)
+    place = (client.unsqueeze(2) == order.unsqueeze(1)).to(torch.int8).argmax(2)  # [L, C]
+    others = [free.gather(1, place + legs * again) for again in range(more)]
+    return torch.stack([client, *others], 2)
 
 
 def lost(failing: Failing, seed: Tensor, round: int | Tensor, asked: Tensor) -> Tensor:

@@ -96,7 +96,7 @@ class Simulation:
     def _visit(self, clients: Cohort, who: Tensor, came: Tensor | None) -> int | Tensor:
         """How often these clients were visited in this round before: 0, or [L, C]."""
         places, before = clients.places, self.places
-        elsewhere = came is not None and self.program.policy.elsewhere
+        elsewhere = came is not None and self.program.policy.elsewhere  # then nobody knows beforehand who it is
         known = places is not None and before is not None and not self.program.repeats and not elsewhere
         first = known and not set(places or ()).intersection(before or ())
         number = 0 if first else _again(self.seen, who)

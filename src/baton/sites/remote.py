@@ -1,7 +1,7 @@
 """Sites at a distance: a round's legs as orders, carried to the clients by whatever can carry them."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import torch
 from torch import Tensor
@@ -30,11 +30,16 @@ class Remote:
         policy: Policy,
         ranks: dict[str, int],
         sides: Sides = lambda x: (x, {}),
+        void: Container[int] = (),
     ) -> None:
-        """order [1, S]; ranks: of a model's leaves [1, ...]; sides: (what clients hold, what the server holds)."""
+        """order [1, S]; ranks: of a model's leaves [1, ...]; sides: (what clients hold, what the server holds).
+
+        void: clients whose last round was aborted.
+        """
         self.setting, self.now, self.order, self.post, self.policy = setting, now, order, post, policy
-        self.ranks, self.sides = ranks, sides
+        self.ranks, self.sides, self.void = ranks, sides, void
         self.visits: Counter[int] = Counter()
+        self.answered: set[int] = set()  # who did, in this round
         self.aborted = False  # whether the round goes back to its beginning
 
     def train(
@@ -51,7 +56,8 @@ class Remote:
         index = clients.index.view(1, -1)
         seed = torch.tensor([self.setting.seed])
         asked = failures.tries(self.policy, seed, self.now.round, index, self.order, self.now.clients)[0].tolist()
-        whom, again = [own[0] for own in asked], self.visits.copy()
+        whom, before = [own[0] for own in asked], self.visits.copy()
+        left_of = [[own[0] for own in asked[:i]] for i in range(len(asked))]
         models, anchors, shifts = (self._legs(given, len(asked)) for given in (x, anchor, shift))
         answers: list[Answer | None] = [None] * len(asked)
         for attempt in range(1 + self.policy.tries):
@@ -60,10 +66,13 @@ class Remote:
             for i in left:
                 whom[i] = asked[i][attempt]
                 force = None if pull is None else float(pull[0])
-                order = self._order(models[i] or {}, whom[i], again[whom[i]], force, anchors[i], shifts[i], sent)
-                orders.append(order._replace(attempt=attempt))
+                again = before[whom[i]] + left_of[i].count(whom[i])
+                order = self._order(models[i] or {}, whom[i], again, force, anchors[i], shifts[i], sent)
+                orders.append(order._replace(attempt=attempt, void=whom[i] in self.void))
             for i, answer in zip(left, self.post(orders) if orders else [], strict=True):
                 answers[i] = answer
+                if answer is not None:
+                    self.answered.add(whom[i])
         self.visits.update(
             own[0] if answer is None else who for own, who, answer in zip(asked, whom, answers, strict=True)
         )

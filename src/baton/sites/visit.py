@@ -34,6 +34,7 @@ class Order(NamedTuple):
     shift: Params | None = None
     sent: Params = {}  # noqa: RUF012
     attempt: int = 0  # how often this leg was tried before
+    void: bool = False  # whether the last round that the client took part in was aborted
 
 
 class Answer(NamedTuple):
@@ -81,6 +82,24 @@ def alone(data: Dataset, setting: Setting, dtype: torch.dtype, device: torch.dev
     widest = max(count, setting.batch_size)
     tests = data.test_x.unsqueeze(0), data.test_y.unsqueeze(0)
     return Clients(x, data.y.to(device), places, span, count, widest, *tests, nothing)
+
+
+class Drawer:
+    """What a client keeps on its own: as it was before the last round that wrote it too, which may yet be aborted."""
+
+    def __init__(self, first: Params) -> None:
+        self._versions = [(-1, first)]  # (the round that wrote it, what is kept)
+
+    def now(self, round: int, void: bool) -> Params:
+        """What counts in a round; void: what the last one wrote does not."""
+        if void and self._versions[-1][0] != round:
+            self._versions.pop()
+        return self._versions[-1][1]
+
+    def put(self, round: int, kept: Params) -> None:
+        """Written in this round."""
+        before = [version for version in self._versions if version[0] != round]
+        self._versions = [*before[-1:], (round, kept)]
 
 
 class Prepared(NamedTuple):

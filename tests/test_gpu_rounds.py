@@ -1,0 +1,57 @@
+"""Rounds on a GPU, recorded and replayed, are those on a CPU: every algorithm, with all that a round may have."""
+
+import pytest
+import torch
+
+from baton.algorithms import Algorithm, build
+from baton.setting import Setting
+from baton.simulate.engine import Program, advance, first
+from baton.store import Snapshot
+from contracts.examples import CPU, examples
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+MORE = {
+    "plain": {},
+    "terms": {"momentum": 0.5, "lr_schedule": "exponential:factor=0.9,warmup=2", "clip": 0.5, "weight_decay": 0.01},
+    "failures": {"failures": "share:p=0.3", "on_failure": "reroute:times=1"},
+    "abort": {"failures": "share:p=0.2", "on_failure": "abort"},
+}
+
+
+def alternating() -> Algorithm:
+    """A chain in even rounds, an average in odd ones; clients in the order of their numbers."""
+    chain, mean = build("sequential").round, build("parallel", torch.float32).round
+    return Algorithm(
+        lambda state, order, sites: (mean if sites.now.kind else chain)(state, order, sites),
+        order=lambda _state, order, _now: order.sort(1).values,
+        kind=lambda number: number % 2,
+    )
+
+
+def trained(spec: str, where: torch.device, more: dict[str, object]) -> Snapshot:
+    base = {"model": "mlp:hidden=12", "clients": 12, "participants": 4, "partition": "exdir:C=2,alpha=10", "rounds": 6}
+    lanes = [Setting(**{**base, **more}, algorithm=spec, lr=0.05 * s, seed=s, eval_every=6) for s in (1, 2, 3)]
+    program = Program(lanes, where)
+    *_, last = advance(program, first(program))
+    return last
+
+
+@pytest.mark.parametrize("more", MORE)
+@pytest.mark.parametrize("spec", [*examples("algorithm"), "fedseq:groups=2", "test_gpu_rounds:alternating"])
+def test_rounds_are_those_of_a_cpu(spec: str, more: str) -> None:
+    one, other = (trained(spec, where, MORE[more]) for where in (CPU, torch.device("cuda")))
+    for mine, theirs in ((one.state.model, other.state.model), (one.state.server, other.state.server)):
+        assert mine.keys() == theirs.keys()
+        for name, leaf in mine.items():
+            torch.testing.assert_close(theirs[name].cpu(), leaf, rtol=2e-3, atol=2e-4)
+    for name, table in one.clients.items():
+        torch.testing.assert_close(other.clients[name].cpu(), table, rtol=5e-3, atol=2e-3)
+    assert torch.equal(one.diverged, other.diverged.cpu())
+
+
+def test_what_clients_keep_is_written_once_however_often_it_is_tried() -> None:
+    """Recording a round trains it before: that must leave no trace."""
+    state = trained("scaffold", torch.device("cuda"), {"rounds": 1}).clients
+    again = trained("scaffold", CPU, {"rounds": 1}).clients
+    for name, table in state.items():
+        torch.testing.assert_close(table.cpu(), again[name], rtol=5e-3, atol=2e-3)
