@@ -19,7 +19,10 @@ def scaffold(*, server_lr: Tensor = lane(1.0, above=0.0), weighting: str = "unif
         x, c = state.model, state.server
         reply = sites.train(x, order, sent=c)
         mean = average(reply.x, weights(reply, weighting))
-        return State(move(x, mean), _controls(x, c, reply, sites.now))
+        alike = reply.even and weighting == "uniform"  # the mean direction is that of the mean
+        return State(
+            move(x, mean), _evenly(x, c, mean, reply, sites.now) if alike else _controls(x, c, reply, sites.now)
+        )
 
     return Algorithm(round, server=_zeros, local=Local(_none_yet, _shift, _direction))
 
@@ -40,6 +43,13 @@ def _shift(kept: Params, sent: Params) -> Params:
 def _direction(kept: Params, sent: Params, leg: Leg) -> Params:  # noqa: ARG001
     """c_i+ = c_i - c + (x - y) / (K lr): what a leg's own gradients came to on the mean."""
     return leg.direction
+
+
+def _evenly(x: Params, c: Params, mean: Params, reply: Reply, now: Now) -> Params:
+    """The same where all legs took K steps: c + (S/M) ((x - mean) / (K lr) - c)."""
+    share = reply.reach.shape[1] / now.clients
+    each = share / (reply.reach[:, 0] * now.lr)
+    return {n: (x[n] - mean[n]).mul_(per_lane(each, leaf)).add_(leaf, alpha=1 - share) for n, leaf in c.items()}
 
 
 def _controls(x: Params, c: Params, reply: Reply, now: Now) -> Params:

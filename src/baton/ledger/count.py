@@ -133,7 +133,7 @@ class Counting:
             for name in x
         }
         steps = torch.full(shape, self.now.local_steps)
-        return Reply(made, lambda: Facts(torch.ones(shape, dtype=torch.int64), steps, steps.to(kind)))
+        return Reply(made, lambda: Facts(torch.ones(shape, dtype=torch.int64), steps, steps.to(kind)), None, True)
 
     def home(self, x: Params) -> Params:
         """The model is at the server from here on."""

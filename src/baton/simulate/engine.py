@@ -24,8 +24,14 @@ def first(program: Program) -> Snapshot:
     x, algorithm, name = program.net.init(program.seeds), program.algorithm, program.called
     now = program.now(0, program.rate(0))
     server = call("algorithm", name, algorithm.server, x, now) if algorithm.server else {}
-    tables = kept.table(call("algorithm", name, algorithm.local.init, x), now.clients) if algorithm.local else {}
-    return Snapshot(0, State(x, server), tables, torch.full_like(program.lanes.seed, -1), History())
+    own = call("algorithm", name, algorithm.local.init, x) if algorithm.local else {}
+    return Snapshot(
+        0,
+        State(x, server),
+        kept.table(own, now.clients, program.layout(own)),
+        torch.full_like(program.lanes.seed, -1),
+        History(),
+    )
 
 
 def start(program: Program) -> Snapshot:
@@ -38,10 +44,11 @@ def advance(program: Program, at: Snapshot) -> Iterator[Snapshot]:
 
     What clients keep is written in place: a snapshot's is the live table, good until the next one is asked for.
     """
+    tables = kept.laid_out(at.clients, program.layout({n: leaf[:, 0] for n, leaf in at.clients.items()}))
     train = captured(program) if program.lanes.seed.is_cuda else ahead(program)
     for round in range(at.round, program.setting.rounds):
-        order, state, diverged = train(round, at.state, at.clients, at.diverged)
-        at = _measure(program, Snapshot(round + 1, state, at.clients, diverged, at.history), order)
+        order, state, diverged = train(round, at.state, tables, at.diverged)
+        at = _measure(program, Snapshot(round + 1, state, tables, diverged, at.history), order)
         yield at
 
 

@@ -16,6 +16,7 @@ from baton.nn.cut import Sides, sides
 from baton.seam import Now
 from baton.setting import Setting
 from baton.simulate.evaluate import Evaluator
+from baton.simulate.kept import Layout
 
 
 def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
@@ -65,6 +66,11 @@ class Program:
         self.legs = legs.choose(self.net, data, self.clients, clipped, precision, threads, form, self.sides)
         optima = [d.optimum for d in sets if d.optimum is not None]
         self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima)
+
+    def layout(self, leaves: Params) -> Layout | None:
+        """How its legs like leaves [L, ...] to lie in memory, where these are a model's; None: as they come."""
+        found: Layout | None = getattr(self.legs, "layout", None)
+        return found if {n: tuple(leaf.shape[1:]) for n, leaf in leaves.items()} == self.net.sizes() else None
 
     # --- what a round may know
 
@@ -117,6 +123,16 @@ class Program:
         return [Batches(*leg) for leg in legs]
 
     # --- what a leg is
+
+    @property
+    def even(self) -> bool:
+        """Whether every leg takes K steps, whoever trains."""
+        return self.passes == 0 and self.clients.smallest > 0
+
+    @cached_property
+    def full_reach(self) -> Tensor:
+        """Of K steps: [L, 1]."""
+        return self.reach(torch.full_like(self.lanes.seed, self.setting.local_steps)).unsqueeze(1)
 
     def reach(self, steps: Tensor) -> Tensor:
         """How far a constant direction moves a model in so many steps [L, ...], in learning rates."""

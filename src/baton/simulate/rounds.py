@@ -11,10 +11,10 @@ from torch import Tensor
 from baton import clients
 from baton.clients import Batches
 from baton.errors import BadInput
-from baton.lanes import Params, finite, where
+from baton.lanes import finite, where
 from baton.seam import Cohort, Now, State
 from baton.simulate.checks import as_a_state
-from baton.simulate.kept import Kept
+from baton.simulate.kept import Kept, Table
 from baton.simulate.program import Program
 from baton.simulate.sites import Simulation
 from baton.usercode import call
@@ -28,7 +28,7 @@ class Trained(NamedTuple):
     diverged: Tensor  # [L] the round that left the finite numbers, -1 while there
 
 
-Round = Callable[[int, State, Params, Tensor], Trained]  # (round, state, what clients keep, diverged)
+Round = Callable[[int, State, Table, Tensor], Trained]  # (round, state, what clients keep, diverged)
 
 _CAPTURING = Lock()  # other threads may go on with theirs, but not begin another capture
 LEGS, DRAWS = 16384, 65536  # at most so many legs and samples are drawn in one go: few cost more in calls than in draws
@@ -76,7 +76,7 @@ def ahead(program: Program) -> Round:
         for i, (round, order) in enumerate(zip(numbers, orders.unbind(1), strict=True)):
             known[round] = order, drawn[i * count : (i + 1) * count] if drawn else None
 
-    def train(round: int, state: State, kept: Params, diverged: Tensor) -> Trained:
+    def train(round: int, state: State, kept: Table, diverged: Tensor) -> Trained:
         if round not in known:
             look(round)
         now = program.now(round, program.rate(round), program.algorithm.kind(round))
@@ -103,14 +103,14 @@ def captured(program: Program) -> Round:
     known: dict[int, Tensor] = {}  # orders, some rounds ahead: those of a user's own schedule are checked on the host
     foreseen = program.algorithm.order is None and not program.repeats
 
-    def whole(kind: Hashable, tables: Params, trial: bool = False) -> Trained:
+    def whole(kind: Hashable, tables: Table, trial: bool = False) -> Trained:
         assert inputs is not None
         now = program.now(inputs.round, inputs.lr, kind)
         drawn = program.ahead(inputs.round, inputs.order) if foreseen else None
         diverged = torch.zeros_like(inputs.diverged) if trial else inputs.diverged  # as if all had: nothing is written
         return one(program, now, inputs.order, drawn, inputs.state, Kept(tables), diverged)
 
-    def train(round: int, state: State, tables: Params, diverged: Tensor) -> Trained:
+    def train(round: int, state: State, tables: Table, diverged: Tensor) -> Trained:
         nonlocal inputs
         if round not in known:
             known.clear()

@@ -60,13 +60,15 @@ class Simulation:
         if kept is None:
             made = self.legs.train(self._flat(x), step, batches)
         else:
-            reach, lr = facts().reach, self.now.lr.unsqueeze(1)
-            inverse = torch.where(reach > 0, 1 / (reach * lr), 0.0)
+            reach = kept.reach = self._reach(who)
+            inverse = 1 / (reach * self.now.lr.unsqueeze(1))
+            inverse = inverse if program.even else torch.where(reach > 0, inverse, 0.0)
             made, kept.direction = directed(self.legs, self._flat(x), step, batches, inverse.flatten())
         trained = _unfold(made, shape)
         if came is not None:
             trained = self._returned(x, trained, came)
-        reply = Reply(trained, lambda: Facts(*(each.view(shape) for each in facts())), _like(came, clients.index))
+        told = lambda: Facts(*(each.view(shape) for each in facts()))  # noqa: E731
+        reply = Reply(trained, told, _like(came, clients.index), came is None and program.even)
         if kept is not None:
             self._learn(who, kept, x, reply)
         return reply
@@ -144,7 +146,13 @@ class Simulation:
         """[L, C]."""
         count = held.spans(self.program.clients, self.program.lanes, who)[1]
         steps = held.taken(count, self.program.setting, self.program.passes)[1]
-        return Facts(count, steps, self.program.reach(steps))
+        return Facts(count, steps, self._reach(who, steps))
+
+    def _reach(self, who: Tensor, steps: Tensor | None = None) -> Tensor:
+        """[L, C]: known without a look at the clients where all take K steps."""
+        if self.program.even:
+            return self.program.full_reach.expand(who.shape)
+        return self.program.reach(self._facts(who).steps if steps is None else steps)
 
     def _returned(self, x: Params, made: Params, came: Tensor) -> Params:
         """What was trained, or what was given where a leg did not come back."""
@@ -173,10 +181,10 @@ class Simulation:
         def wide(model: Params) -> Params:
             return {n: leaf if leaf.dim() > ranks[n] else leaf.unsqueeze(1) for n, leaf in model.items()}
 
-        reach, lr = reply.reach.view(shape), self.now.lr.unsqueeze(1).expand(shape)
+        reach, lr = kept.reach, self.now.lr.unsqueeze(1).expand(shape)
         direction = _unfold(kept.direction, shape)
         new = kept.local.end(kept.rows, kept.sent, Leg(wide(x), wide(reply.x), direction, reach, lr))
-        if reply.came is not None or self.program.clients.smallest == 0:
+        if not reply.even:
             took = reach > 0 if reply.came is None else (reach > 0) & reply.came.view(shape)
             old = tables.held(who)
             new = {n: torch.where(over(took, leaf), leaf, old[n]) for n, leaf in new.items()}
@@ -185,6 +193,8 @@ class Simulation:
 
 class _Visit:
     """What the clients of one call keep."""
+
+    reach: Tensor  # [L, C]
 
     def __init__(self, local: Local, rows: Params, sent: Params, shift: Params) -> None:
         self.local, self.rows, self.sent, self.shift = local, rows, sent, shift
