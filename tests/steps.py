@@ -1,4 +1,7 @@
-"""Legs of their own, without a program around them: steps with every term that there is, and torch's own leg."""
+"""Legs of their own, without a program around them: steps with every term that there is, and torch's own leg.
+
+And visits and rounds of a program, without the loop around them.
+"""
 
 from collections.abc import Collection
 
@@ -6,10 +9,14 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from baton.clients import Batches, Clients
+from baton.clients import Batches, Clients, batches, visit
 from baton.lanes import Lanes, Params
 from baton.legs.base import Step
 from baton.nn import Net
+from baton.seam import Cohort, State
+from baton.setting import Setting
+from baton.simulate.program import Program
+from baton.simulate.sites import Simulation
 
 TERMS = [  # alone, and all together
     {"momentum"},
@@ -20,6 +27,23 @@ TERMS = [  # alone, and all together
     {"momentum", "ragged"},
     {"momentum", "pull", "anchor", "shift", "ragged"},
 ]
+
+
+def drawn_at(data: Clients, lanes: Lanes, round: int, client: torch.Tensor, setting: Setting) -> Batches:
+    """The minibatches of a first visit to one client a lane [L]."""
+    return batches(data, lanes, client, visit(lanes.seed, round, client), setting)
+
+
+def sites_of(program: Program, round: int = 0, order: torch.Tensor | None = None) -> Simulation:
+    """The sites of one round; nothing is drawn ahead, and clients keep nothing."""
+    order = program.order(round) if order is None else order
+    return Simulation(program, program.now(round, program.rate(round)), order)
+
+
+def round_of(program: Program, x: Params, round: int = 0, order: torch.Tensor | None = None) -> Params:
+    """One round from the model x, of an algorithm that keeps nothing."""
+    sites = sites_of(program, round, order)
+    return program.algorithm.round(State(x), Cohort.whole(sites.order), sites).model
 
 
 def step_of(lanes: Lanes, drawn: Batches) -> Step:

@@ -12,13 +12,13 @@ from torch.nn.functional import cross_entropy
 
 import baton
 from baton import rng
-from baton.clients import batches
 from baton.errors import BadInput
 from baton.nn import KeyedDropout, Net
+from baton.seam import Cohort
 from baton.setting import Setting
 from baton.simulate.engine import Program, Snapshot
-from baton.simulate.rounds import Simulation
 from contracts.examples import CPU, finish, series, stages
+from steps import drawn_at, sites_of
 from user_modules import two_dropouts
 
 PARTITIONS = ["iid", "iid:seed=3", "exdir:C=2,alpha=10", "dirichlet:alpha=0.2,min_samples=0", "exdir:C=10,alpha=100"]
@@ -182,7 +182,7 @@ def test_dropout_masks_differ_by_step_client_round_lane_and_layer_and_nothing_el
     program = Program(settings, CPU)
 
     def drawn(round: int, client: int, layer: int) -> list[torch.Tensor]:
-        key = batches(program.clients, program.lanes, round, torch.tensor([client] * 2), settings[0]).key  # [L, K]
+        key = drawn_at(program.clients, program.lanes, round, torch.tensor([client] * 2), settings[0]).key  # [L, K]
         return list(masks(KeyedDropout(0.5, layer), key.flatten()))
 
     made = [m for word in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)) for m in drawn(*word)]
@@ -222,7 +222,7 @@ def test_training_with_dropout_is_not_training_without() -> None:
 def plain_leg(program: Program, lane: int, round: int, client: int) -> dict[str, torch.Tensor]:
     """The first leg of one lane in plain PyTorch, on the same minibatches."""
     setting, lanes = program.setting, program.lanes
-    drawn = batches(program.clients, lanes, round, torch.tensor([client] * len(lanes.seed)), setting)
+    drawn = drawn_at(program.clients, lanes, round, torch.tensor([client] * len(lanes.seed)), setting)
     module = program.net.build().to(program.net.dtype).train()
     init = program.net.init(program.seeds)
     with torch.no_grad():
@@ -241,7 +241,7 @@ def leg_is_plain(model: str) -> bool:
     """Two lanes with short batches and reshuffles; each must be what plain PyTorch makes of it."""
     common = {"model": model, "clients": 50, "local_steps": 5, "rounds": 2, "dtype": "float64"}
     program = Program([Setting(**common, seed=seed, lr=0.1 * seed) for seed in (1, 2)], CPU)
-    made = Simulation(program, 0).train(program.net.init(program.seeds), torch.tensor([4, 4]))
+    made = sites_of(program).train(program.net.init(program.seeds), Cohort(torch.tensor([4, 4]))).x
     return all(
         torch.allclose(made[name][lane], leaf, rtol=1e-10, atol=1e-12)
         for lane in (0, 1)

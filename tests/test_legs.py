@@ -15,13 +15,13 @@ from baton.legs.split import SplitLegs
 from baton.nn import graph
 from baton.nn.cut import sides
 from baton.nn.native import build
-from baton.seam import Split
+from baton.seam import Split, State
 from baton.setting import Setting
 from baton.simulate.arithmetic import precision_of
 from baton.simulate.engine import Program, advance, start
-from baton.simulate.rounds import Simulation, ahead
+from baton.simulate.rounds import ahead
 from contracts.examples import CPU
-from steps import TERMS, cut_short, step_of, with_terms
+from steps import TERMS, cut_short, round_of, step_of, with_terms
 
 SMALL = "user_modules:photos:channels=1,side=28"
 MODELS = {
@@ -57,7 +57,7 @@ def test_a_leg_in_c_is_the_plain_leg(model: str, threads: int) -> None:
     program = Program(lanes(model, local_steps=3), CPU, threads=threads)
     assert isinstance(program.legs, Native)
     x = program.net.init(program.seeds)
-    drawn = program.draw(0, program.order(0))
+    drawn = program.ahead(0, program.order(0))
     for leg in (0, 1):
         step = step_of(program.lanes, drawn[leg])
         made, wanted = (way.train(x, step, drawn[leg]) for way in (program.legs, plain(program)))
@@ -101,7 +101,7 @@ def test_a_client_without_samples_hands_the_model_on() -> None:
     empty = (program.clients.start[0].diff() == 0).nonzero().flatten()
     assert len(empty)
     x = program.net.init(program.seeds)
-    drawn = program.draw(0, empty[:1].view(1, 1))[0]
+    drawn = program.ahead(0, empty[:1].view(1, 1))[0]
     made = program.legs.train(x, step_of(program.lanes, drawn), drawn)
     assert all(torch.equal(made[name], x[name]) for name in x)
 
@@ -115,7 +115,7 @@ def test_quadratics_in_closed_form_are_the_plain_leg(family: str, clip: float) -
     program = Program(settings, CPU)
     assert isinstance(program.legs, Quadratics)
     x = program.net.init(program.seeds)
-    drawn = program.draw(0, program.order(0))[0]
+    drawn = program.ahead(0, program.order(0))[0]
     for terms in ({}, *TERMS):
         step = with_terms(step_of(program.lanes, drawn), x, terms, anchors=1)
         made, wanted = (way.train(x, step, cut_short(drawn, step)) for way in (program.legs, plain(program)))
@@ -127,7 +127,7 @@ def test_on_quadratics_what_takes_no_step_stays_to_the_bit(family: str) -> None:
     """Though momentum would carry it on."""
     program = Program([Setting(dataset=family, local_steps=6, lr=0.05, seed=seed) for seed in (1, 2)], CPU)
     x = program.net.init(program.seeds)
-    drawn = program.draw(0, program.order(0))[0]
+    drawn = program.ahead(0, program.order(0))[0]
     step = with_terms(step_of(program.lanes, drawn), x, TERMS[-1])
     step = step._replace(lr=step.lr * torch.tensor([0.0, 1.0]), momentum=torch.full_like(step.lr, 0.9))
     early, late = (_ended_after(drawn, steps) for steps in (3, 6))
@@ -159,7 +159,7 @@ def test_split_legs_are_whole_legs(terms: set[str], form: Split, clips: list[flo
     common = {"model": "mlp:hidden=5", "clients": 6, "local_steps": 4, "batch_size": 7, "dtype": "float64"}
     program = Program([Setting(**common, seed=i, clip=clip, weight_decay=0.1 * i) for i, clip in enumerate(clips)], CPU)
     x = program.net.init([1])
-    drawn = program.draw(0, program.order(0))[0]
+    drawn = program.ahead(0, program.order(0))[0]
     step = with_terms(step_of(program.lanes, drawn), x, terms, anchors=1)
     drawn = cut_short(drawn, step)
     whole = plain(program)
@@ -184,7 +184,7 @@ def test_lanes_that_are_looped_over_are_the_same_on_any_number_of_threads(model:
         program = Program(settings, CPU, threads=threads)
         assert type(program.legs) is Plain
         x = program.net.init(program.seeds)
-        drawn = program.draw(0, torch.tensor([[0], [3], [5]]))[0]
+        drawn = program.ahead(0, torch.tensor([[0], [3], [5]]))[0]
         trained = program.legs.train(x, step_of(program.lanes, drawn), drawn)
         made.append((trained, program.legs.outputs(trained, program.clients.x, torch.arange(9))))
     assert all(torch.equal(made[0][0][name], made[1][0][name]) for name in x)
@@ -300,10 +300,10 @@ def test_rounds_drawn_together_are_those_drawn_alone(schedule: str, sampling: st
     for i, round in enumerate(range(5, 9)):
         assert torch.equal(orders[:, i], program.order(round))
     train, diverged = ahead(program), torch.full((2,), -1)
-    state = program.algorithm.init(program.net.init(program.seeds))
+    state = State(program.net.init(program.seeds))
     for round in range(3, 7):
-        order, made, _ = train(round, state, diverged)
+        order, made, _ = train(round, state, {}, diverged)
         assert torch.equal(order, program.order(round))
-        alone = program.algorithm.round(state, order.clone(), Simulation(program, round))
-        assert all(torch.equal(made[name], alone[name]) for name in state)
+        alone = round_of(program, state.model, round, order.clone())
+        assert all(torch.equal(made.model[name], alone[name]) for name in alone)
         state = made
