@@ -10,7 +10,7 @@ from baton import failures
 from baton.clients import Batches
 from baton.lanes import Lanes, Params
 from baton.legs import Legs
-from baton.legs.base import Step, directed
+from baton.legs.base import Step, directed, inverse_of, shift_of
 from baton.seam import Cohort, Facts, Leg, Local, Now, Reply
 from baton.simulate.kept import Kept, over
 from baton.simulate.program import Program
@@ -60,8 +60,7 @@ class Simulation:
         if kept is None:
             made = self.legs.train(self._flat(x), step, batches)
         else:
-            reach, lr = facts().reach, self.now.lr.unsqueeze(1)
-            inverse = torch.where(reach > 0, 1 / (reach * lr), 0.0)
+            inverse = inverse_of(facts().reach, self.now.lr.unsqueeze(1))
             made, kept.direction = directed(self.legs, self._flat(x), step, batches, inverse.flatten())
         trained = _unfold(made, shape)
         if came is not None:
@@ -163,7 +162,7 @@ class Simulation:
         if local is None or self.kept is None:
             return None
         rows, told = self.kept.read(who, isinstance(number, Tensor)), _beside(sent)
-        return _Visit(local, rows, told, local.begin(rows, told))
+        return _Visit(local, rows, told, shift_of(local, rows, told))
 
     def _learn(self, who: Tensor, kept: "_Visit", x: Params, reply: Reply) -> None:
         """What they keep from now on; without a step, or an answer, what they kept before."""
@@ -176,8 +175,9 @@ class Simulation:
         reach, lr = reply.reach.view(shape), self.now.lr.unsqueeze(1).expand(shape)
         direction = _unfold(kept.direction, shape)
         new = kept.local.end(kept.rows, kept.sent, Leg(wide(x), wide(reply.x), direction, reach, lr))
-        if reply.came is not None or self.program.clients.smallest == 0:
-            took = reach > 0 if reply.came is None else (reach > 0) & reply.came.view(shape)
+        if reply.came is not None or self.program.clients.smallest == 0 or not self.program.steady:
+            moved = reach * lr > 0
+            took = moved if reply.came is None else moved & reply.came.view(shape)
             old = tables.held(who)
             new = {n: torch.where(over(took, leaf), leaf, old[n]) for n, leaf in new.items()}
         tables.write(who, new)
