@@ -87,6 +87,16 @@ def its_lane(x: Params, leg: int, legs: int) -> Params:
     return {name: leaf[leg * len(leaf) // legs] for name, leaf in x.items()}
 
 
+def directions(x: Params, made: Params, step: Step, inverse: torch.Tensor) -> Params:
+    """Each leg's mean direction by its definition, leg by leg: (start - end) inverse - shift."""
+    legs, told = len(inverse), []
+    for leg in range(legs):
+        begin, shift = its_lane(x, leg, legs), step.shift and its_lane(step.shift, leg, legs)
+        moved = {n: (begin[n] - leaf[leg]) * inverse[leg] for n, leaf in made.items()}
+        told.append({n: leaf - shift[n] if shift else leaf for n, leaf in moved.items()})
+    return {n: torch.stack([leg[n] for leg in told]) for n in made}
+
+
 def by_torch(net: Net, data: Clients, x: Params, drawn: Batches, leg: int, step: Step) -> tuple[Params, list[float]]:
     """One leg as anyone would write it, on the same minibatches; also each gradient's norm."""
     module = net.build().to(net.dtype).train()

@@ -27,7 +27,7 @@ from baton.simulate.engine import Program, advance, start
 from contracts.examples import CPU
 from steps import cut_short, step_of
 from steps import with_terms as more
-from test_legs import far, lanes, plain
+from test_legs import SHIFTS, far, lanes, plain, steps_of, told_rightly
 from test_native import FOLDER, TERMS, TOLERANCE, case, chains, error, made, reference, same, strided, teams, with_terms
 
 __all__ = ["teams"]  # a fixture
@@ -142,6 +142,23 @@ def test_with_all_terms_it_is_torchs(model: str, cut: str, clip: str) -> None:
     both = in_c_and_in_torch(program, Split(cut, clip=clip), threads=2)
     made, wanted = (way.train(x, step, cut_short(leg, step)) for way in both)
     assert far(made, wanted, x) < 1e-4
+
+
+@pytest.mark.usefixtures("teams")
+@SHIFTS
+@pytest.mark.parametrize("clip", ["joint", "per_side"])
+@pytest.mark.parametrize(("model", "cut"), [("mlp", "1"), ("lenet5", "0.3")])
+def test_directions_of_both_sides(model: str, cut: str, clip: str, shifts: int) -> None:
+    """In C as they are defined, and torch's; the third leg is split between two threads."""
+    program = whole(model)
+    in_c, in_torch = in_c_and_in_torch(program, Split(cut, clip=clip), threads=2)
+    x, leg = program.net.init([1]), program.ahead(0, program.order(0))[0]
+    for step in steps_of(program, leg, x, shifts):
+        drawn = cut_short(leg, step)
+        wanted = told_rightly(in_torch, x, step, drawn, 1e-6)
+        told = told_rightly(in_c, x, step, drawn, 1e-6)
+        for name, leaf in wanted.items():
+            torch.testing.assert_close(told[name], leaf, rtol=0, atol=1e-3 * float(leaf.abs().max()))
 
 
 @pytest.mark.parametrize("terms", [("momentum",), ("pull",), TERMS["all"]], ids="+".join)
