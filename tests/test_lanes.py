@@ -85,6 +85,73 @@ def test_quadratic_lanes_of_different_families_do_not_mix(place: int) -> None:
             assert series(alone, metric) == pytest.approx(series(together, metric, lane), rel=1e-10)
 
 
+# What is None, or a constant, where every lane has it so: the first lane is plain, and has company that is not.
+RATES = ["constant", "step:every=1,factor=0.5", "cosine", "exponential:factor=0.8,warmup=2", "cosine:over=2"]
+MOMENTA = [0.0, 0.9, 0.5, 0.0, 0.9]
+NUMBERS = {
+    "sequential": ["", "", "", "", ""],
+    "parallel": ["", ":server_lr=0.5", ":server_lr=1.5", ":server_lr=1", ":server_lr=0.1"],
+    "fedprox": [":mu=0", ":mu=0.3", ":mu=2", ":mu=0", ":mu=0.01"],
+    "fedavgm": [":beta=0", ":beta=0.5,server_lr=0.7", ":server_lr=0.3", ":beta=0,server_lr=0.5", ""],
+    "scaffold": ["", ":server_lr=0.5", ":server_lr=1.5", "", ":server_lr=0.1"],
+}
+
+
+def company(algorithm: str, **fixed: object) -> list[Setting]:
+    """Five lanes that differ in numbers of the step, of the rate's schedule and of the algorithm itself."""
+    base = {"clients": 6, "participants": 3, "local_steps": 3, "rounds": 4, "eval_every": 4, "lr": 0.1} | fixed
+    rows = zip(RATES, MOMENTA, NUMBERS[algorithm], strict=True)
+    return [
+        Setting(**base, lr_schedule=rate, momentum=m, algorithm=algorithm + spec, seed=i, clip=(i % 2) * 1.0)
+        for i, (rate, m, spec) in enumerate(rows)
+    ]
+
+
+# In C a lane is the same to the bit; what server and clients do with it goes through torch.
+@pytest.mark.parametrize(
+    ("fixed", "rtol"),
+    [
+        ({"model": "mlp:hidden=6", "dtype": "float64"}, 1e-10),
+        ({"dataset": "quadratic_random:dim=3,sigma=1", "lr": 0.02}, 1e-10),
+        ({"model": "mlp:hidden=6"}, 1e-5),
+    ],
+    ids=["mlp", "quadratics", "mlp in float32"],
+)
+@pytest.mark.parametrize("algorithm", NUMBERS)
+def test_momentum_rates_and_an_algorithms_numbers_are_lanes(
+    algorithm: str, fixed: dict[str, object], rtol: float
+) -> None:
+    settings = company(algorithm, **fixed)
+    assert len({s.shape_key for s in settings}) == 1
+    _, together = finish(settings)
+    ends = []
+    for lane, setting in enumerate(settings):
+        _, alone = finish([setting])
+        assert_same_lane(alone, together, lane, rtol)
+        for drawer, among in ((alone.state.server, together.state.server), (alone.clients, together.clients)):
+            assert drawer.keys() == among.keys()
+            for name, leaf in drawer.items():
+                torch.testing.assert_close(among[name][lane], leaf[0], rtol=0, atol=rtol * float(leaf.abs().max()))
+        ends.append(alone.state.model)
+    plain = finish([Setting(**{**s.model_dump(), "momentum": 0.0, "lr_schedule": "constant"}) for s in settings])[1]
+    for lane, end in enumerate(ends):  # and they do something
+        same = all(torch.allclose(leaf[0], plain.state.model[n][lane], rtol=1e-6) for n, leaf in end.items())
+        assert same is (lane == 0)
+
+
+@pytest.mark.parametrize("algorithm", [name for name in NUMBERS if name != "sequential"])
+def test_an_algorithms_numbers_make_a_difference(algorithm: str) -> None:
+    """The same seed and rate in every lane: two lanes are one where their numbers are."""
+    specs = [algorithm + spec for spec in NUMBERS[algorithm]]
+    common = {"dataset": "quadratic_random:dim=3", "clients": 6, "participants": 3, "rounds": 3, "lr": 0.02}
+    settings = [Setting(**common, algorithm=spec) for spec in specs]
+    x = finish(settings)[1].state.model["x"]
+    for i, one in enumerate(settings):
+        for j, other in enumerate(settings[:i]):
+            alike = torch.allclose(x[i], x[j], rtol=1e-12, atol=0)
+            assert alike is (one.algorithm == other.algorithm)
+
+
 # Divergence
 
 WILD = {

@@ -7,17 +7,19 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, lr_scheduler
 
-from baton import rng
+from baton import datasets, rng
 from baton.algorithms import Algorithm, Cohort, Leg, Local, Now, Sites, State
+from baton.algorithms import build as build_algorithm
 from baton.clients import reached
 from baton.lanes import Params
-from baton.legs.base import Step
+from baton.legs.base import Step, shift_of
 from baton.legs.compiled import Native
 from baton.legs.plain import Plain
 from baton.nn.native import build
 from baton.schedules import declares
 from baton.setting import Setting
 from baton.simulate.engine import Program, Snapshot, advance, first
+from baton.sites.visit import Order, Own, visit
 from baton.store.snapshot import named
 from contracts.examples import CPU, finish
 from steps import by_torch
@@ -274,3 +276,40 @@ def test_what_clients_keep_is_the_same_in_c_and_in_torch(algorithm: str, monkeyp
         assert made.keys() == wanted.keys() != set()
         for name, leaf in wanted.items():
             torch.testing.assert_close(made[name], leaf, rtol=1e-3, atol=1e-3 * float(leaf.abs().max()))
+
+
+@compiled
+@pytest.mark.parametrize("shift", ["kept", "sent", "constant"])
+def test_a_visit_of_one_client_writes_over_nothing(shift: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In C as in torch, and again: what it was given is as it was. With a rate of 0 it keeps what it kept."""
+    setting = Setting(**{**SMALL, "dtype": "float32", "algorithm": f"test_visits:keeping:shift={shift}"})
+    data = datasets.load("digits", 6)
+    own = Own(setting, data)
+    assert type(own.legs) is Native
+    x = {name: leaf[0] for name, leaf in own.net.init([1]).items()}
+    sent, kept = {name: 0.05 * leaf for name, leaf in x.items()}, own.keeps(x)
+    order = Order(x, 2, 1, 3, 1, local_steps=4, batch_size=70, lr=0.05, momentum=0.5, sent=sent)
+    before = [{name: leaf.clone() for name, leaf in given.items()} for given in (x, sent, kept)]
+    made = visit(own, order, kept)
+    again = visit(own, order, kept)
+    monkeypatch.setenv("BATON_NATIVE", "0")
+    wanted = visit(Own(setting, data), order, kept)
+    for name in x:
+        assert all(torch.equal(given[name], was[name]) for given, was in zip((x, sent, kept), before, strict=True))
+        assert not torch.equal(made[1][name], kept[name])
+        for drawer in range(2):
+            found, same, right = (end[1][name] if drawer else end[0].model[name] for end in (made, again, wanted))
+            assert torch.equal(found, same)
+            torch.testing.assert_close(found, right, rtol=1e-3, atol=1e-3 * float(right.abs().max()))
+    still, its = visit(own, order._replace(lr=0.0), kept)
+    assert all(torch.equal(still.model[name], leaf) and torch.equal(its[name], kept[name]) for name, leaf in x.items())
+
+
+def test_a_shift_that_was_written_over_what_is_kept_is_not_copied() -> None:
+    """SCAFFOLD's: no memory beyond the rows that were read."""
+    kept, sent = {"x": torch.zeros(2, 3, 5)}, {"x": torch.ones(2, 1, 5)}
+    local = build_algorithm("scaffold").local
+    assert local is not None
+    made = shift_of(local, kept, sent)
+    assert torch.equal(made["x"], torch.ones(2, 3, 5))
+    assert made["x"].data_ptr() == kept["x"].data_ptr()
