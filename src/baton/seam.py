@@ -147,7 +147,7 @@ class Leg(NamedTuple):
 class Local(NamedTuple):
     """What a client does around its steps, and keeps from visit to visit. Leaves [L, C, ...]; `sent` broadcasts.
 
-    What is kept is handed over as a copy: these functions may write over it.
+    What is kept is handed over as a copy: these functions may write over it. What begin wrote over, end does not find.
     """
 
     init: Callable[[Params], Params]  # the first model [L, ...] -> what every client keeps at first [L, ...]

@@ -126,8 +126,8 @@ class Program:
 
     @property
     def even(self) -> bool:
-        """Whether every leg takes K steps, whoever trains."""
-        return self.passes == 0 and self.clients.smallest > 0
+        """Whether every leg takes K steps that move it, whoever trains."""
+        return self.passes == 0 and self.clients.smallest > 0 and self.steady
 
     @cached_property
     def full_reach(self) -> Tensor:

@@ -10,7 +10,7 @@ from baton import failures
 from baton.clients import Batches
 from baton.lanes import Lanes, Params
 from baton.legs import Legs
-from baton.legs.base import Step, directed
+from baton.legs.base import Step, directed, inverse_of, shift_of
 from baton.seam import Cohort, Facts, Leg, Local, Now, Reply
 from baton.simulate.kept import Kept, over
 from baton.simulate.program import Program
@@ -60,9 +60,8 @@ class Simulation:
         if kept is None:
             made = self.legs.train(self._flat(x), step, batches)
         else:
-            reach = kept.reach = self._reach(who)
-            inverse = 1 / (reach * self.now.lr.unsqueeze(1))
-            inverse = inverse if program.even else torch.where(reach > 0, inverse, 0.0)
+            reach, lr = self._reach(who), self.now.lr.unsqueeze(1)
+            kept.reach, inverse = reach, 1 / (reach * lr) if program.even else inverse_of(reach, lr)
             made, kept.direction = directed(self.legs, self._flat(x), step, batches, inverse.flatten())
         trained = _unfold(made, shape)
         if came is not None:
@@ -171,7 +170,7 @@ class Simulation:
         if local is None or self.kept is None:
             return None
         rows, told = self.kept.read(who, isinstance(number, Tensor)), _beside(sent)
-        return _Visit(local, rows, told, local.begin(rows, told))
+        return _Visit(local, rows, told, shift_of(local, rows, told))
 
     def _learn(self, who: Tensor, kept: "_Visit", x: Params, reply: Reply) -> None:
         """What they keep from now on; without a step, or an answer, what they kept before."""
@@ -185,7 +184,8 @@ class Simulation:
         direction = _unfold(kept.direction, shape)
         new = kept.local.end(kept.rows, kept.sent, Leg(wide(x), wide(reply.x), direction, reach, lr))
         if not reply.even:
-            took = reach > 0 if reply.came is None else (reach > 0) & reply.came.view(shape)
+            moved = reach * lr > 0
+            took = moved if reply.came is None else moved & reply.came.view(shape)
             old = tables.held(who)
             new = {n: torch.where(over(took, leaf), leaf, old[n]) for n, leaf in new.items()}
         tables.write(who, new)

@@ -116,5 +116,6 @@ class Remote:
         came = torch.tensor([answer is not None for answer in answers]).view(shape)
         reach = reached(steps.to(kind), momentum)
         sure = failures.failing(self.setting.failures).share == 0 and bool(came.all())
-        even = sure and bool((steps == self.setting.local_steps).all())
+        constant = self.setting.lr_schedule == "constant"
+        even = sure and constant and bool((steps == self.setting.local_steps).all())
         return Reply(x, lambda: Facts(samples, steps, reach), None if sure else came, even)
