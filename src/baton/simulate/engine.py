@@ -14,17 +14,15 @@ from baton.simulate.program import Program
 from baton.simulate.rounds import ahead, captured
 from baton.store import History, Snapshot
 from baton.store.columns import BYTES
-from baton.usercode import call
 
 __all__ = ["Program", "Snapshot", "advance", "first", "start"]
 
 
 def first(program: Program) -> Snapshot:
     """All drawers before the first round."""
-    x, algorithm, name = program.net.init(program.seeds), program.algorithm, program.called
-    now = program.now(0, program.rate(0))
-    server = call("algorithm", name, algorithm.server, x, now) if algorithm.server else {}
-    tables = kept.table(call("algorithm", name, algorithm.local.init, x), now.clients) if algorithm.local else {}
+    x, algorithm, now = program.net.init(program.seeds), program.algorithm, program.now(0, program.rate(0))
+    server = algorithm.server(x, now) if algorithm.server else {}
+    tables = kept.table(algorithm.local.init(x), now.clients) if algorithm.local else {}
     return Snapshot(0, State(x, server), tables, torch.full_like(program.lanes.seed, -1), History())
 
 

@@ -71,6 +71,8 @@ class Kept:
 
     def _rows(self, clients: Tensor) -> Tensor:
         """Rows of the tables with lanes and clients in one axis: whole rows are copied at once."""
+        if not self.tables:
+            return clients.flatten()
         lanes, every = next(iter(self.tables.values())).shape[:2]
         first = torch.arange(0, lanes * every, every, device=clients.device)
         return (first.unsqueeze(1) + clients).flatten()

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from baton import clients as held
 from baton import failures
+from baton.algorithms.checks import as_a_shift
 from baton.clients import Batches
 from baton.lanes import Lanes, Params
 from baton.legs import Legs
@@ -162,8 +163,12 @@ class Simulation:
         local = self.program.algorithm.local
         if local is None or self.kept is None:
             return None
-        rows, told = self.kept.read(who, isinstance(number, Tensor)), _beside(sent)
-        return _Visit(local, rows, told, local.begin(rows, told))
+        program, rows, told = self.program, self.kept.read(who, isinstance(number, Tensor)), _beside(sent)
+        shift = local.begin(rows, told)
+        if program.theirs:
+            model = program.sizes, program.net.dtype
+            shift = as_a_shift(shift, local.begin, program.called, *model, who.shape, rows, told)
+        return _Visit(local, rows, told, shift)
 
     def _learn(self, who: Tensor, kept: "_Visit", x: Params, reply: Reply) -> None:
         """What they keep from now on; without a step, or an answer, what they kept before."""
