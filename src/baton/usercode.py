@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from baton.errors import BadInput, nearest
 
@@ -20,6 +20,16 @@ NOT_THEIRS = ("<", *(f"{folder}{os.sep}" for folder in _OURS))  # how the names 
 def own(name: str) -> bool:
     """Whether a name, without its options, is a path to a user's own function, not a registered one."""
     return ":" in name
+
+
+class Line(NamedTuple):
+    """One line of a user's own."""
+
+    name: str  # of its function
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.place}"
 
 
 def imported(field: str, name: str, known: Iterable[str]) -> Callable[..., Any]:
@@ -53,7 +63,7 @@ def call(field: str, name: str, function: Callable[..., Any], *given: Any, **opt
     except Exception as error:
         if _the_devices(error):
             raise
-        place = "" if _lines(error) else f"; {written_in(function)}"  # it was called in a way that it cannot be
+        place = "" if lines(error) else f"; {written_in(function)}"  # it was called in a way that it cannot be
         what = told(error, name.partition(":")[2])
         raise BadInput(f"{field}: {name!r} failed ({what}{place})") from error
 
@@ -66,11 +76,10 @@ def blamed() -> Iterator[None]:
     except BadInput:
         raise
     except Exception as error:
-        lines = _lines(error)
-        if not lines or _the_devices(error):
+        found = lines(error)
+        if not found or _the_devices(error):
             raise
-        place = f"{lines[-1].name} in {Path(lines[-1].filename).name}, line {lines[-1].lineno}"
-        raise BadInput(f"{place}: {_what(error)}") from error
+        raise BadInput(f"{found[-1]}: {_what(error)}") from error
 
 
 def written_in(function: Callable[..., Any]) -> str:
@@ -95,22 +104,26 @@ def place(name: str, function: Callable[..., Any]) -> str:
 
 def told(error: BaseException, known: str = "") -> str:
     """What went wrong and the last of the user's own lines on the way there; known: a function that needs no name."""
-    lines = _lines(error)
-    if not lines or isinstance(error, SyntaxError):  # which says its own place
+    found = lines(error)
+    if not found or isinstance(error, SyntaxError):  # which says its own place
         return _what(error)
-    last = lines[-1]
-    inside = " in" if last.name in ("<module>", known) else f"; {last.name} in"
-    return f"{_what(error)}{inside} {Path(last.filename).name}, line {last.lineno}"
+    last = found[-1]
+    return f"{_what(error)} in {last.place}" if last.name in ("<module>", known) else f"{_what(error)}; {last}"
 
 
 def _what(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
 
 
-def _lines(error: BaseException) -> list[traceback.FrameSummary]:
+def lines(error: BaseException) -> list[Line]:
     """The user's own lines on the way to an error."""
-    found = traceback.extract_tb(error.__traceback__)
-    return [line for line in found if not line.filename.startswith(NOT_THEIRS)]
+    found: list[Line] = []
+    for line in traceback.extract_tb(error.__traceback__):
+        if not line.filename.startswith(NOT_THEIRS):
+            inside = found and line.name in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
+            name = found[-1].name if inside else line.name
+            found.append(Line(name, f"{Path(line.filename).name}, line {line.lineno}"))
+    return found
 
 
 def _the_devices(error: BaseException) -> bool:

@@ -64,7 +64,7 @@ def _round(function: Callable[[State, Cohort, Sites], State], name: str) -> Call
     def round(state: State, order: Cohort, sites: Sites) -> State:
         before = State(*(dict(drawer) for drawer in state))
         versions = [leaf._version for drawer in before for leaf in drawer.values()]
-        made = call("algorithm", name, function, state, order, AskedBy(sites, before.model))
+        made = call("algorithm", name, function, state, order, CheckedSites(sites, before.model))
         new = _as_a_state(made, before, name, function)
         if [leaf._version for drawer in before for leaf in drawer.values()] != versions:
             raise _over(before, versions, name, function)
@@ -81,7 +81,7 @@ def _as_a_state(made: object, before: State, name: str, function: Callable[..., 
         if not isinstance(new, dict):
             raise _wrong(name, function, f"a State whose {drawer} is a {type(new).__name__}", "a dict of tensors")
         if new.keys() != old.keys():
-            raise _wrong(name, function, f"a {drawer} {_other(new, old)}", "the leaves it was given")
+            raise _wrong(name, function, f"a {drawer} {_other(new, old)}", f"a {drawer} with the leaves it was given")
         for leaf, given in old.items():
             if bad := _unlike(new[leaf], given):
                 raise _wrong(name, function, f"a {drawer} with {leaf!r} {bad[0]}", bad[1])
@@ -117,7 +117,7 @@ def _unlike(leaf: object, given: Tensor) -> tuple[str, str] | None:
 # --- what it asks of its sites
 
 
-class AskedBy:
+class CheckedSites:
     """Sites, as a user's round asks them: what they cannot do is refused where it is asked."""
 
     def __init__(self, sites: Sites, model: Params) -> None:
@@ -244,9 +244,10 @@ def _drawer(made: object, x: Params, name: str, function: Callable[..., Any]) ->
         raise BadInput(f"algorithm: {name!r} ({written_in(function)}) returned {bad}")
     assert isinstance(made, dict)
     for key, kept in made.items():
-        if not kept.is_floating_point() or kept.device != leaf.device:
-            what = f"{key!r} in {kept.dtype} on {kept.device}"
-            raise _wrong(name, function, what, f"a float dtype on {leaf.device}")
+        if not kept.is_floating_point():
+            raise _wrong(name, function, f"{key!r} in {kept.dtype}", f"a dtype of floats, such as {leaf.dtype},")
+        if kept.device != leaf.device:
+            raise _wrong(name, function, f"{key!r} on {kept.device}", f"{leaf.device}")
     return made
 
 
@@ -280,7 +281,7 @@ def as_a_shift(
     if not isinstance(made, dict):
         raise _wrong(name, begin, f"a {type(made).__name__}", "a dict of tensors, the shift of each leaf,")
     if made.keys() != sizes.keys():
-        raise _wrong(name, begin, f"a shift {_other(made, sizes)}", "the model's leaves")
+        raise _wrong(name, begin, f"a shift {_other(made, sizes)}", "a shift of each of the model's leaves")
     theirs, new = {_memory(leaf) for drawer in given for leaf in drawer.values()}, Params()
     lanes, legs = shape
     for leaf, size in sizes.items():
@@ -309,8 +310,8 @@ def _kind(function: Callable[[int], Hashable], name: str) -> Callable[[int], Has
         try:
             hash(made)
         except TypeError:
-            right = "a number, a word or a tuple of them"
-            raise _wrong(name, function, f"a {type(made).__name__}, which has no hash,", right) from None
+            right = "a number, a word, None, or a tuple of them,"
+            raise _wrong(name, function, f"a {type(made).__name__}", right) from None
         return made
 
     return kind

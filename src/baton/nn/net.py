@@ -16,7 +16,7 @@ from baton.nn.flops import flops
 from baton.nn.graph import Layer, layers
 from baton.nn.pooling import quicken
 from baton.nn.swap import swap
-from baton.usercode import told
+from baton.usercode import told, written_in
 
 _GENERATOR = threading.Lock()  # torch has one for all threads
 
@@ -55,7 +55,7 @@ def _try(module: nn.Module, sample: Tensor, name: str) -> None:
             ) from error
         drawn = not torch.equal(torch.get_rng_state(), before)
     if not isinstance(made, Tensor):
-        what = f"{type(module).__name__}.forward gives a {type(made).__name__}"
+        what = f"{written_in(type(module).forward)}, gives a {type(made).__name__}"
         raise BadInput(f"model: {name!r}: {what}; a tensor, one row a sample, is right")
     if drawn:
         raise BadInput(f"model: {name!r} draws from torch's global generator; use nn.Dropout, which is keyed")

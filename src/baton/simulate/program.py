@@ -17,7 +17,7 @@ from baton.nn.cut import Sides, sides
 from baton.seam import Now
 from baton.setting import Setting
 from baton.simulate.evaluate import Evaluator
-from baton.usercode import blamed, own, told, written_in
+from baton.usercode import blamed, lines, own, told, written_in
 
 
 def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
@@ -37,8 +37,9 @@ def _try(net: Net, data: Dataset, setting: Setting) -> None:
     try:
         cost = data.loss(output, label)
     except Exception as error:
-        what = f"puts out {tuple(output.shape)} for one sample of {setting.dataset!r}, which its loss cannot take"
-        raise BadInput(f"model: {setting.model!r} {what} ({told(error)})") from error
+        what = f"{setting.model!r} puts out {tuple(output.shape)} for one sample of {setting.dataset!r}"
+        field = "dataset" if lines(error) else "model"  # whose function it is that fails
+        raise BadInput(f"{field}: {what}, which its loss cannot take ({told(error)})") from error
     if not isinstance(cost, Tensor) or cost.shape != (1,):
         what = f"the shape {tuple(cost.shape)}" if isinstance(cost, Tensor) else f"a {type(cost).__name__}"
         what = f"the loss ({written_in(data.loss)}) gives {what} for one sample"
