@@ -1,4 +1,4 @@
-"""Mistakes in a user's own code: one line that says what is wrong, what would be right, and in which of their functions.
+"""Mistakes in a user's own code: one line that says what is wrong, what would be right, and in which function.
 
 Each case is a module as a user might write it. Lines marked HERE are those that the error line has to name.
 """
@@ -483,7 +483,7 @@ def check(line: str, name: str, case: Case, place: str) -> None:
     assert case.says in line, line
     assert place in line, line
     assert case.function in line.replace(name, ""), line  # the factory is in the spec: `name:make`
-    assert line.startswith(f"{case.field}: ") or line.startswith(f"{case.function} in {name}.py, line "), line
+    assert line.startswith((f"{case.field}: ", f"{case.function} in {name}.py, line ")), line
 
 
 @pytest.mark.parametrize("module", CASES, indirect=True)
