@@ -689,3 +689,15 @@ def test_failures_are_told_before_anything_else(tmp_path: Path, monkeypatch: pyt
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(BadInput, match=r"failures: 'no_failures:make' failed \(ZeroDivisionError: .* line 2\)"):
         failing("no_failures:make")
+
+
+def test_where_nothing_is_the_users_own_an_error_is_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever called: their lines on the way to it are no reason to blame them."""
+
+    def gone(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("baton.store.Store.finish", gone)
+    assert not Setting(**QUADRATICS).theirs
+    with pytest.raises(OSError, match="no space left"):
+        baton.run(Setting(**QUADRATICS, rounds=2), tmp_path, device="cpu", quiet=True)

@@ -69,15 +69,18 @@ def call(field: str, name: str, function: Callable[..., Any], *given: Any, **opt
 
 
 @contextmanager
-def blamed() -> Iterator[None]:
-    """What a user's own lines raise in here, wherever they were called from, is told in one line."""
+def blamed(theirs: bool = True) -> Iterator[None]:
+    """What a user's own lines raise in here, wherever they were called from, is told in one line.
+
+    theirs: whether there can be any; without, all errors are ours.
+    """
     try:
         yield
     except BadInput:
         raise
     except Exception as error:
         found = lines(error)
-        if not found or _the_devices(error):
+        if not theirs or not found or _the_devices(error):
             raise
         raise BadInput(f"{found[-1]}: {_what(error)}") from error
 

@@ -24,7 +24,7 @@ def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
     """The setting's model for this data."""
     dtype = getattr(torch, setting.dtype)
     build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
-    with blamed():
+    with blamed(setting.theirs):
         net = Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
         _try(net, data, setting)
     return net

@@ -51,7 +51,7 @@ def sweep(
     work = Work(store, hashlib.sha256(call.encode()).hexdigest()[:16])
     if work.plan() is None and all(store.complete(run) for run in by_id):
         return
-    with work.lock(), arithmetic(precision), blamed():
+    with work.lock(), arithmetic(precision), blamed(any(s.theirs for s in settings)):
         laid = work.plan() or _lay_down(settings, store, work, device, memory, precision)
         chunks = [
             Chunk([by_id[run] for run in ids], begun, number)
