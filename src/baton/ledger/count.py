@@ -13,7 +13,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from baton.algorithms import Algorithm
-from baton.errors import BadInput
 from baton.lanes import Params
 from baton.seam import Cohort, Facts, Now, Reply, State
 
@@ -166,9 +165,7 @@ def count(algorithm: Algorithm, sizes: Sizes, clients_hold: Sequence[str], now: 
     one_number = {name: (1,) * len(shape) for name, shape in sizes.items()}
     try:
         return _settled(algorithm, sizes, clients_hold, now, one_number)
-    except BadInput:
-        raise
-    except Exception:  # it looks at shapes: then with the model's own
+    except Exception:  # it looks at shapes, or is wrong: then with the model's own, which are those to be told
         return _settled(algorithm, sizes, clients_hold, now, sizes)
 
 

@@ -14,24 +14,17 @@ from baton.simulate.program import Program
 from baton.simulate.rounds import ahead, captured
 from baton.store import History, Snapshot
 from baton.store.columns import BYTES
-from baton.usercode import call
 
 __all__ = ["Program", "Snapshot", "advance", "first", "start"]
 
 
 def first(program: Program) -> Snapshot:
     """All drawers before the first round."""
-    x, algorithm, name = program.net.init(program.seeds), program.algorithm, program.called
-    now = program.now(0, program.rate(0))
-    server = call("algorithm", name, algorithm.server, x, now) if algorithm.server else {}
-    own = call("algorithm", name, algorithm.local.init, x) if algorithm.local else {}
-    return Snapshot(
-        0,
-        State(x, server),
-        kept.table(own, now.clients, program.layout(own)),
-        torch.full_like(program.lanes.seed, -1),
-        History(),
-    )
+    x, algorithm, now = program.net.init(program.seeds), program.algorithm, program.now(0, program.rate(0))
+    server = algorithm.server(x, now) if algorithm.server else {}
+    own = algorithm.local.init(x) if algorithm.local else {}
+    tables = kept.table(own, now.clients, program.layout(own))
+    return Snapshot(0, State(x, server), tables, torch.full_like(program.lanes.seed, -1), History())
 
 
 def start(program: Program) -> Snapshot:

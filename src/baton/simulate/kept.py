@@ -97,6 +97,8 @@ class Kept:
 
     def _at(self, clients: Tensor) -> Tensor:
         """Places in tables whose lanes and clients are one axis: whole rows are copied at once."""
+        if not self._rows:
+            return clients.flatten()
         lanes, every = next(iter(self._rows.values())).shape[:2]
         return (torch.arange(0, lanes * every, every, device=clients.device).unsqueeze(1) + clients).flatten()
 

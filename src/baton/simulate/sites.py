@@ -1,12 +1,14 @@
 """Sites in this process: the clients of one round, their legs trained together as lanes."""
 
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from baton import clients as held
 from baton import failures
+from baton.algorithms.checks import as_a_shift
 from baton.clients import Batches
 from baton.lanes import Lanes, Params
 from baton.legs import Legs
@@ -50,7 +52,7 @@ class Simulation:
         who, came = self._try(index)
         number = self._visit(clients, who, came)
         batches = self._batches(clients, who, number)
-        shape, facts = clients.index.shape, cache(partial(self._facts, who))
+        shape, facts = clients.index.shape, partial(self._facts, who)
         kept = self._keep(who, number, sent)
         if kept is not None:
             shift = kept.shift if shift is None else _sum(kept.shift, shift)
@@ -66,8 +68,9 @@ class Simulation:
         trained = _unfold(made, shape)
         if came is not None:
             trained = self._returned(x, trained, came)
-        told = lambda: Facts(*(each.view(shape) for each in facts()))  # noqa: E731
-        reply = Reply(trained, told, _like(came, clients.index), came is None and program.even)
+        reply = Reply(
+            trained, partial(_shaped, facts, shape), _like(came, clients.index), came is None and program.even
+        )
         if kept is not None:
             self._learn(who, kept, x, reply)
         return reply
@@ -169,8 +172,12 @@ class Simulation:
         local = self.program.algorithm.local
         if local is None or self.kept is None:
             return None
-        rows, told = self.kept.read(who, isinstance(number, Tensor)), _beside(sent)
-        return _Visit(local, rows, told, shift_of(local, rows, told))
+        program, rows, told = self.program, self.kept.read(who, isinstance(number, Tensor)), _beside(sent)
+        shift = shift_of(local, rows, told)
+        if program.theirs:
+            model = program.sizes, program.net.dtype
+            shift = as_a_shift(shift, local.begin, program.called, *model, who.shape, rows, told)
+        return _Visit(local, rows, told, shift)
 
     def _learn(self, who: Tensor, kept: "_Visit", x: Params, reply: Reply) -> None:
         """What they keep from now on; without a step, or an answer, what they kept before."""
@@ -212,6 +219,10 @@ def _columns(index: Tensor) -> Tensor:
 
 def _like(came: Tensor | None, index: Tensor) -> Tensor | None:
     return None if came is None else came.view(index.shape)
+
+
+def _shaped(facts: Callable[[], Facts], shape: torch.Size) -> Facts:
+    return Facts(*(each.view(shape) for each in facts()))
 
 
 def _beside(sent: Params | None) -> Params:
