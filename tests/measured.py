@@ -8,6 +8,7 @@ import torch
 
 from baton import datasets
 from baton.constants import measure
+from baton.lanes import Params
 from baton.setting import Setting
 from baton.simulate.engine import Program, advance, start
 from baton.theory import average, best_rate, bound, largest_rate
@@ -38,15 +39,15 @@ def iterates(common: dict[str, Any], rates: Sequence[float], seeds: int, togethe
     program = Program(settings, CPU)
     first = start(program)
     if together:
-        first = first._replace(state={name: leaf[:1].expand_as(leaf).clone() for name, leaf in first.state.items()})
-    points = [_flat(program, at.state) for at in (first, *advance(program, first))]
+        one = {name: leaf[:1].expand_as(leaf).clone() for name, leaf in first.state.model.items()}
+        first = first._replace(state=first.state._replace(model=one))
+    points = [_flat(at.state.model) for at in (first, *advance(program, first))]
     assert np.isfinite(points[-1]).all()
     return np.stack(points).reshape(len(points), len(rates), seeds, -1)
 
 
-def _flat(program: Program, state: Any) -> np.ndarray:
-    leaves = program.algorithm.model(state).values()
-    return torch.cat([leaf.flatten(1) for leaf in leaves], 1).double().numpy()
+def _flat(model: Params) -> np.ndarray:
+    return torch.cat([leaf.flatten(1) for leaf in model.values()], 1).double().numpy()
 
 
 def ratios(

@@ -16,9 +16,11 @@ from baton.datasets.quadratic import split
 from baton.errors import BadInput
 from baton.measure import drift
 from baton.measure.drift import Watched, measure
+from baton.seam import Cohort
 from baton.setting import Setting
-from baton.simulate.engine import Program, advance, start
-from baton.simulate.rounds import Simulation
+from baton.simulate.engine import Program, advance, first, start
+from baton.simulate.kept import Kept
+from baton.simulate.sites import Simulation
 from contracts.examples import CPU
 
 
@@ -31,7 +33,7 @@ def kept(program: Program, round: int, x: torch.Tensor, lane: int) -> list[np.nd
     """Every x_mk of one lane's round, k = 0..K-1, by SGD written out once more; x [650]: weights, then bias."""
     setting = program.setting
     order = program.order(round)[lane].tolist()
-    batches = program.draw(round, program.order(round))
+    batches = program.ahead(round, program.order(round))
     table = program.clients
     found, now = [], x.numpy().copy()
     for leg, _ in enumerate(order):
@@ -57,7 +59,7 @@ def test_drift_is_what_a_plain_loop_adds_up(algorithm: str, participants: int) -
     found = measure(setting, [0, 3], CPU, draws=3)
     program = Program([Setting(**{**setting.model_dump(), "seed": seed}) for seed in (1, 2, 3)], CPU)
     run = Program([setting], CPU)
-    states = {0: start(run).state} | {at.round: at.state for at in advance(run, start(run))}
+    states = {0: start(run).state.model} | {at.round: at.state.model for at in advance(run, start(run))}
     for result, _ in found:
         x = torch.cat([states[result.round][name][0].flatten() for name in ("1.weight", "1.bias")])
         each = []
@@ -72,16 +74,30 @@ def test_drift_is_what_a_plain_loop_adds_up(algorithm: str, participants: int) -
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("algorithm", ["sequential", "parallel"])
+@pytest.mark.parametrize("algorithm", ["sequential", "parallel", "fedprox:mu=3", "scaffold", "fedseq:groups=3"])
 @pytest.mark.parametrize("model", ["logistic", "mlp:hidden=5"])
 def test_a_round_that_is_watched_is_the_same_round(algorithm: str, model: str, dtype: str) -> None:
     common = {"algorithm": algorithm, "model": model, "dtype": dtype, "participants": 3, "clip": 1.0}
     program = Program([digits(**common, seed=seed) for seed in (1, 2)], CPU)
-    x, order = program.net.init(program.seeds), program.order(2)
-    watched = program.algorithm.round(x, order, Watched(program, 2, x))
-    plain = program.algorithm.round(x, order, Simulation(program, 2))
-    for name in x:
-        torch.testing.assert_close(watched[name], plain[name], rtol=1e-5, atol=1e-6 if dtype == "float32" else 1e-14)
+    order, now, begin = program.order(2), program.now(2, program.rate(2)), first(program)
+    tables = {name: 0.1 + leaf for name, leaf in begin.clients.items()}
+    legs = Watched(program.legs, begin.state.model, 2, CPU)
+    watched, plain = (
+        program.algorithm.round(
+            begin.state, Cohort.whole(order), Simulation(program, now, order, kept=Kept(tables), legs=each)
+        )
+        for each in (legs, None)
+    )
+    assert (legs.total > 0).all()
+    for drawer, other in zip(watched, plain, strict=True):
+        for name, leaf in drawer.items():
+            torch.testing.assert_close(leaf, other[name], rtol=1e-5, atol=1e-6 if dtype == "float32" else 1e-14)
+
+
+def test_momentum_cannot_be_watched() -> None:
+    with pytest.raises(BadInput, match="momentum: drift is measured step by step") as refused:
+        measure(digits(momentum=0.5), [0], CPU, draws=1)
+    assert "\n" not in str(refused.value)
 
 
 def test_noise_and_gradient_in_one_step() -> None:
@@ -137,7 +153,7 @@ def test_the_lemmas_hold_with_exact_constants(algorithm: str, participants: int,
         assert result.total <= limit.total
         hessian, c, _ = split(datasets.load(spec, 6).x)
         best = torch.linalg.solve(hessian.mean(0), -c.mean(0))
-        away = at.state["x"][0] - best
+        away = at.state.model["x"][0] - best
         gap = float(away @ hessian.mean(0) @ away) / 2
         numbers = {"L": 4, "sigma": sigma, "zeta": zeta, "K": 5, "S": participants, "eta": setting.lr, "gap": gap}
         lemma = theory.drift_bound(algorithm, "strongly_convex", **numbers)

@@ -4,7 +4,7 @@ A model that is handed on as it came back goes from client to client. One that a
 server first. So no algorithm has to say how its traffic flows: it is seen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +17,8 @@ from baton.lanes import Params
 from baton.seam import Cohort, Facts, Now, Reply, State
 
 BLIND = {"new_ones", "new_zeros", "new_empty", "new_full", "ones_like", "zeros_like", "empty_like", "full_like"}
-SERVER, CLIENT = -1, -2  # who holds a model that no call of this round made
+SAME = {"clone"}  # the same numbers elsewhere: whoever held them holds these
+SERVER, CLIENT, BOTH = -1, -2, -3  # who holds a model that no call of this round made
 Sizes = dict[str, tuple[int, ...]]  # the shapes of one lane's parameters
 
 
@@ -26,7 +27,7 @@ class Call(NamedTuple):
 
     legs: int
     places: tuple[int, ...] | None  # in the round's order; None: clients of the algorithm's own choice
-    source: int  # whose model they start from: the server's, a client's of the round before, or an earlier call's
+    source: int  # whose model they start from: the server's, a client's of the round before, an earlier call's
     ready: frozenset[int]  # calls whose models had to be at the server before
     beside: frozenset[int]  # calls whose server sides had to be trained before
     more: int  # numbers that go down with each model
@@ -37,6 +38,7 @@ class Trace(NamedTuple):
     """One round."""
 
     calls: list[Call]
+    fetched: bool = False  # whether the model that a client held when it began had to be brought to the server
 
     @property
     def width(self) -> int:
@@ -62,7 +64,7 @@ class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.origin: dict[int, _Origin] = {}
-        self.read: set[int] = set()  # calls that something was computed from
+        self.read: set[int] = set()  # calls that something was computed from; CLIENT: the model of the round before
         self._alive: list[Tensor] = []  # so that no memory is used twice
 
     def put(self, x: Tensor, origin: _Origin) -> Tensor:
@@ -73,21 +75,40 @@ class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def of(self, x: Tensor) -> _Origin:
         return self.origin.get(_memory(x), _Origin(frozenset(), None))
 
+    def looked_at(self, origins: Iterable[_Origin]) -> None:
+        """The server has seen these."""
+        self.read |= {o.raw for o in origins if o.raw is not None and o.raw != SERVER}
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Every operation passes here; a view lies in the memory of what it shows."""
         made = func(*args, **(kwargs or {}))
-        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        known = {_memory(x) for x in given}
-        fresh = [x for x in tree_leaves(made) if isinstance(x, Tensor) and _memory(x) not in known]
-        written = func._schema.is_mutable
-        if func._schema.name.partition("::")[2] in BLIND:  # made in its image, not from it
+        name, given, results = func._schema.name.partition("::")[2], _tensors((args, kwargs)), _tensors(made)
+        if name in BLIND:  # made in its image, not from it
             return made
-        if fresh or written:
-            calls = frozenset[int]().union(*(self.of(x).calls for x in given))
-            self.read |= {raw for x in given if (raw := self.of(x).raw) is not None and raw >= 0}
-            for x in fresh or given[:1]:
-                self.put(x, _Origin(calls, None))
+        if name in SAME:
+            self.put(results[0], self.of(given[0]))
+            return made
+        known = {_memory(x) for x in given}
+        new = [x for x in results if _memory(x) not in known] + _written(func._schema, args, kwargs or {})
+        origins = [self.of(x) for x in given]
+        if new or not results:  # computed, or a number that is read
+            self.looked_at(origins)
+        for x in new:
+            self.put(x, _Origin(frozenset[int]().union(*(o.calls for o in origins)), None))
         return made
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    return [x for x in tree_leaves(tree) if isinstance(x, Tensor)]
+
+
+def _written(schema: Any, args: Any, kwargs: Any) -> list[Tensor]:
+    """What an operation writes over."""
+    if not schema.is_mutable:
+        return []
+    named = {each.name: each.alias_info is not None and each.alias_info.is_write for each in schema.arguments}
+    given = [*zip(named, args, strict=False), *kwargs.items()]
+    return [x for name, value in given if named[name] for x in _tensors(value)]
 
 
 def _memory(x: Tensor) -> int:
@@ -100,7 +121,7 @@ class Counting:
     def __init__(self, now: Now, sizes: Sizes, clients_hold: Sequence[str], small: Sizes, seen: _Seen) -> None:
         self.now, self.sizes, self.own, self.small, self.seen = now, sizes, set(clients_hold), small, seen
         self.calls: list[Call] = []
-        self.brought: set[int] = set()  # calls whose models were brought to the server
+        self.brought: set[int] = set()  # calls whose models were brought to the server; CLIENT: as above
 
     def train(
         self,
@@ -117,26 +138,27 @@ class Counting:
         rest = [self.seen.of(leaf) for name, leaf in x.items() if name not in self.own]
         raws = {origin.raw for origin in mine}
         source = raws.pop() if len(raws) == 1 else None
-        extra = [self.seen.of(leaf) for given in (anchor, shift, sent) for leaf in (given or {}).values()]
-        ready = frozenset[int]().union(*(o.calls for o in (extra if source is not None else [*mine, *extra])))
+        needed = [self.seen.of(leaf) for given in (anchor, shift, sent) for leaf in (given or {}).values()]
+        if source is None or source in self.brought:  # it comes from the server, as all else
+            source, needed = None, [*mine, *needed]
+        self.seen.looked_at(needed)
+        ready = frozenset[int]().union(*(origin.calls for origin in needed))
         beside = frozenset[int]().union(*(origin.calls for origin in rest))
         numbers = sum(self._numbers(given) for given in (anchor, shift, sent) if given)
         number = len(self.calls)
-        held = SERVER if source is None or source in self.brought else source
+        held = SERVER if source is None else source
         self.calls.append(Call(clients.index.numel(), clients.places, held, ready, beside, numbers, False))
         shape, kind = clients.index.shape, self.now.lr.dtype
-        made = {
-            name: self.seen.put(
-                torch.zeros(*shape, *self.small[name], dtype=kind), _Origin(frozenset([number]), number)
-            )
-            for name in x
-        }
+        own = _Origin(frozenset([number]), number)
+        made = {name: self.seen.put(_some((*shape, *self.small[name]), kind, 1 + number), own) for name in x}
         steps = torch.full(shape, self.now.local_steps)
         return Reply(made, lambda: Facts(torch.ones(shape, dtype=torch.int64), steps, steps.to(kind)), None, True)
 
     def home(self, x: Params) -> Params:
         """The model is at the server from here on."""
-        self.brought |= {raw for leaf in x.values() if (raw := self.seen.of(leaf).raw) is not None and raw >= 0}
+        origins = [self.seen.of(leaf) for name, leaf in x.items() if name in self.own]
+        self.brought |= {origin.raw for origin in origins if origin.raw is not None}
+        self.seen.looked_at(origins)
         return x
 
     def sides(self, x: Params) -> tuple[Params, Params]:
@@ -160,42 +182,64 @@ def _count(shape: Sequence[int]) -> int:
     return total
 
 
-def count(algorithm: Algorithm, sizes: Sizes, clients_hold: Sequence[str], now: Now) -> Trace:
-    """A round of this kind, after others like it: where its model begins is where theirs ended."""
+def _some(shape: Sequence[int], kind: torch.dtype, first: int) -> Tensor:
+    """Numbers that differ, and are not 0: a round may read them, and divide by them."""
+    return torch.arange(first, first + _count(shape), dtype=kind).view(*shape)
+
+
+def count(
+    algorithm: Algorithm, sizes: Sizes, clients_hold: Sequence[str], now: Now, begins: int | None = None
+) -> tuple[Trace, int]:
+    """(a round of this kind, who holds its model at the end: SERVER, CLIENT, or BOTH).
+
+    begins: who holds its model at the beginning; None: after others like it, that is, where it ends itself.
+    """
     one_number = {name: (1,) * len(shape) for name, shape in sizes.items()}
     try:
+<<<<<<< HEAD
         return _settled(algorithm, sizes, clients_hold, now, one_number)
     except Exception:  # it looks at shapes, or is wrong: then with the model's own, which are those to be told
         return _settled(algorithm, sizes, clients_hold, now, sizes)
+=======
+        return _settled(algorithm, sizes, clients_hold, now, one_number, begins)
+    except Exception:  # it looks at shapes, or is wrong: then with the model's own, which are those to be told
+        return _settled(algorithm, sizes, clients_hold, now, sizes, begins)
+>>>>>>> t-ledger
 
 
-def _settled(algorithm: Algorithm, sizes: Sizes, own: Sequence[str], now: Now, small: Sizes) -> Trace:
-    trace, ends = _once(algorithm, sizes, own, now, small, SERVER)
-    return _once(algorithm, sizes, own, now, small, ends)[0] if ends != SERVER else trace
+def _settled(
+    algorithm: Algorithm, sizes: Sizes, own: Sequence[str], now: Now, small: Sizes, begins: int | None
+) -> tuple[Trace, int]:
+    if begins is None:
+        begins = _once(algorithm, sizes, own, now, small, SERVER)[1]
+    return _once(algorithm, sizes, own, now, small, begins)
 
 
 def _once(
     algorithm: Algorithm, sizes: Sizes, own: Sequence[str], now: Now, small: Sizes, begins: int
 ) -> tuple[Trace, int]:
-    """(the round, who holds its model at the end)."""
     seen = _Seen()
-    model = {name: torch.zeros(1, *shape, dtype=now.lr.dtype) for name, shape in small.items()}
+    model = {name: _some((1, *shape), now.lr.dtype, 1) for name, shape in small.items()}
     server = algorithm.server(model, now) if algorithm.server else {}
     for leaf in model.values():
         seen.put(leaf, _Origin(frozenset(), begins))
-    for leaf in server.values():
-        seen.put(leaf, _Origin(frozenset(), SERVER))
+    server = {name: seen.put(leaf.clone(), _Origin(frozenset(), SERVER)) for name, leaf in server.items()}
     sites = Counting(now, sizes, own, small, seen)
     order = torch.arange(now.participants).unsqueeze(0)
     with seen:
-        state = State(model, server)
-        new = algorithm.round(state, Cohort.whole(order), sites)
-    raws = {seen.of(leaf).raw for name, leaf in new.model.items() if name in sites.own}
+        new = algorithm.round(State(model, server), Cohort.whole(order), sites)
+    ends = [seen.of(leaf) for name, leaf in new.model.items() if name in sites.own]
+    raws = {origin.raw for origin in ends}
     last = raws.pop() if len(raws) == 1 else None
+    seen.looked_at([*(seen.of(leaf) for leaf in new.server.values()), *(ends if last is None else [])])
     handed = {call.source for call in sites.calls} | {last}
-    calls = [
-        call._replace(up=number in seen.read | sites.brought or number not in handed)
-        for number, call in enumerate(sites.calls)
-    ]
-    at_a_client = last is not None and last != SERVER and last not in sites.brought
-    return Trace(calls), CLIENT if at_a_client else SERVER
+    calls = [call._replace(up=number in seen.read or number not in handed) for number, call in enumerate(sites.calls)]
+    return Trace(calls, CLIENT in seen.read), _holder(last, seen.read, sites.brought)
+
+
+def _holder(last: int | None, read: set[int], brought: set[int]) -> int:
+    """Of the model at the end, which is the answer of this call; None: it was computed."""
+    if last is None or last in brought:
+        return SERVER
+    there = BOTH if last in read else CLIENT
+    return there if last >= 0 or last == CLIENT else last

@@ -5,6 +5,7 @@ round does is counted (count.py); here is what that costs.
 """
 
 from collections.abc import Callable
+from functools import reduce
 from math import prod
 from typing import NamedTuple
 
@@ -138,36 +139,43 @@ def round_(price: Prices, trace: Trace, work: Work) -> Traffic:
     up = sum(((legs.steps.up + legs.up).sum(-1) for legs in every), none)
     down = sum(((legs.steps.down + legs.handed.down).sum(-1) for legs in every), none)
     peer = sum((legs.handed.peer.sum(-1) for legs in every), none)
-    return Traffic(up, down, peer)
+    return Traffic(up + (price.model if trace.fetched else 0), down, peer)
 
 
 def way(price: Prices, trace: Trace, work: Work) -> Way:
     """The longest way through a round: the most of each field, over all ways.
 
-    One call's legs go side by side; a call begins when what it starts from is there.
+    One call's legs go side by side; a leg begins when what it starts from is there.
     """
-    none = torch.zeros_like(work.samples[..., 0])
-    begin = torch.stack([none] * len(Way._fields))
-    ends: list[Tensor] = []  # of each call: where its models are trained; [6, ...]
+    none = torch.zeros_like(work.samples[..., :1])
+    begin = torch.stack([none] * len(Way._fields))  # [6, ..., 1]
+    fetched = begin + _up(none + (price.model if trace.fetched else 0))
+    ends: list[Tensor] = []  # of each call: where its models are trained; [6, ..., legs]
     homes: list[Tensor] = []  # and at the server, where they go there
     for call in trace.calls:
         legs = _legs(price, call, work)
-        start = ends[call.source] if call.source >= 0 else begin
-        start = _latest([start, *(homes[i] for i in call.ready)])
-        sent = [legs.handed.up, legs.handed.down, legs.handed.peer, legs.messages]
-        start = start + torch.stack([*(x.amax(-1) for x in sent), none, none])
-        start = _latest([start, *(ends[i] for i in call.beside)])
         done = legs.work
+        start = fetched if call.source == SERVER else ends[call.source] if call.source >= 0 else begin
+        if start.shape[-1] not in (1, call.legs):  # not one leg's model for each
+            start = start.amax(-1, keepdim=True)
+        start = _latest([start, *(homes[i].amax(-1, keepdim=True) for i in call.ready)])
+        nothing = torch.zeros_like(legs.messages)
+        start = start + torch.stack([*legs.handed, legs.messages, nothing, nothing])
+        start = _latest([start, *(ends[i].amax(-1, keepdim=True) for i in call.beside)])
         flops = price.client_flops * done.samples, price.server_flops * done.samples
-        took = [*legs.steps, price.messages * done.steps, *flops]
-        ends.append(start + torch.stack([x.amax(-1) for x in took]))
-        arrived = legs.up.amax(-1)
-        homes.append(ends[-1] + torch.stack([arrived, none, none, (arrived > 0).to(none.dtype), none, none]))
-    return Way(*_latest([begin, *homes]).unbind(0))
+        ends.append(start + torch.stack([*legs.steps, price.messages * done.steps, *flops]))
+        homes.append(ends[-1] + _up(legs.up))
+    return Way(*_latest([each.amax(-1) for each in (fetched, *homes)]).unbind(0))
+
+
+def _up(sent: Tensor) -> Tensor:
+    """Models on their way to the server: [6, ...]."""
+    nothing = torch.zeros_like(sent)
+    return torch.stack([sent, nothing, nothing, (sent > 0).to(sent.dtype), nothing, nothing])
 
 
 def _latest(ways: list[Tensor]) -> Tensor:
-    return torch.stack(ways).amax(0)
+    return reduce(torch.maximum, ways)
 
 
 def seconds(way: dict[str, float], rates: Rates) -> float:

@@ -15,7 +15,7 @@ class Terms(NamedTuple):
     """Prices, and what the rounds of each kind do."""
 
     price: Prices
-    kind: Callable[[int], Hashable]
+    kind: Callable[[int], Hashable]  # of a round, by its number
     trace: dict[Hashable, Trace]
 
     def kinds(self, rounds: range) -> dict[Hashable, int]:
@@ -37,9 +37,21 @@ class Terms(NamedTuple):
 
 
 def terms(algorithm: Algorithm, net: Net, sides: Sides | None, now: Now) -> Terms:
-    """Every kind of round among a run's is counted once. now: of any round, for one lane."""
-    alike = algorithm.kind is Algorithm._field_defaults["kind"]
-    first = {algorithm.kind(r): r for r in reversed(range(1 if alike else now.rounds))}
-    hold, sizes = held_by_clients(net, sides), net.sizes()
-    trace = {k: count(algorithm, sizes, hold, now._replace(round=r, kind=k)) for k, r in first.items()}
-    return Terms(prices(algorithm.split, net, sides), algorithm.kind, trace)
+    """Every kind of round among a run's is counted once, and once more where its model begins elsewhere.
+
+    now: of any round, for one lane.
+    """
+    hold, sizes, price = held_by_clients(net, sides), net.sizes(), prices(algorithm.split, net, sides)
+    first = algorithm.kind(0)
+    alone, begins = count(algorithm, sizes, hold, now._replace(round=0, kind=first))
+    if algorithm.kind is Algorithm._field_defaults["kind"]:
+        return Terms(price, algorithm.kind, {first: alone})
+    found: dict[Hashable, tuple[Trace, int]] = {}
+    kinds: list[Hashable] = []
+    for round in range(now.rounds):
+        kind = algorithm.kind(round)
+        kinds.append((kind, begins))
+        if kinds[-1] not in found:
+            found[kinds[-1]] = count(algorithm, sizes, hold, now._replace(round=round, kind=kind), begins)
+        begins = found[kinds[-1]][1]
+    return Terms(price, kinds.__getitem__, {kind: trace for kind, (trace, _) in found.items()})

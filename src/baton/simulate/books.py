@@ -68,7 +68,7 @@ def account(program: Program, own: ledger.Terms) -> Account:
     def named(counts: Tensor) -> dict[str, float]:
         return dict(zip(ledger.Way._fields, counts.tolist(), strict=False))  # a way begins as traffic does
 
-    return Account(named(full), named(sent / legs), named(sent / rounds), named(way / rounds))
+    return Account(named(full), named(sent / max(1, legs)), named(sent / rounds), named(way / rounds))
 
 
 def _sums(fields: tuple[Tensor, ...]) -> Tensor:
@@ -93,15 +93,19 @@ def _of_rounds(some: list[int], x: Tensor) -> Tensor:
 
 def _work(program: Program, rounds: range) -> ledger.Work:
     order = program.orders(rounds)  # [L, rounds, S]
-    count = clients.spans(program.clients, program.lanes, order.flatten(1))[1].view(order.shape)
-    clipped = (program.lanes.clip > 0).to(count.dtype).view(-1, 1, 1)
-    work = ledger.Work(*clients.taken(count, program.setting, program.passes), clipped)
+    clipped = (program.lanes.clip > 0).to(order.dtype).view(-1, 1, 1)
     if not program.failing.share:
-        return work
-    tried, came = [], []
-    for i, round in enumerate(rounds):
-        seed, own, every = program.lanes.seed, order[:, i], program.setting.clients
-        found = failures.walked(program.failing, program.policy, seed, round, own, own, every)
-        tried.append(found.tried)
-        came.append(found.came.to(count.dtype))
-    return work._replace(tried=torch.stack(tried, 1), came=torch.stack(came, 1))
+        return ledger.Work(*_taken(program, order), clipped)
+    seed, every = program.lanes.seed, program.setting.clients
+    found = [
+        failures.walked(program.failing, program.policy, seed, round, own, own, every)
+        for round, own in zip(rounds, order.unbind(1), strict=True)
+    ]
+    who, tried, came = (torch.stack(field, 1) for field in zip(*found, strict=True))
+    return ledger.Work(*_taken(program, who), clipped, tried, came.to(order.dtype))
+
+
+def _taken(program: Program, who: Tensor) -> tuple[Tensor, Tensor]:
+    """(samples, steps) of legs at clients [L, rounds, S]."""
+    count = clients.spans(program.clients, program.lanes, who.flatten(1))[1].view(who.shape)
+    return clients.taken(count, program.setting, program.passes)

@@ -46,7 +46,9 @@ def one(
     sound = finite(new.model) & (diverged < 0)
     if new.server:
         sound = sound & finite(new.server)
-    stays = sound if sites.aborted is None else sound & ~sites.aborted
+    stays = sound
+    if sites.aborted is not None:  # what the round came to is thrown away, finite or not
+        stays, sound = sound & ~sites.aborted, sound | sites.aborted
     if not sound.is_cuda and bool(stays.all()):
         kept.settle(None)
         return Trained(order, new, diverged)
