@@ -196,15 +196,9 @@ def count(
     """
     one_number = {name: (1,) * len(shape) for name, shape in sizes.items()}
     try:
-<<<<<<< HEAD
-        return _settled(algorithm, sizes, clients_hold, now, one_number)
-    except Exception:  # it looks at shapes, or is wrong: then with the model's own, which are those to be told
-        return _settled(algorithm, sizes, clients_hold, now, sizes)
-=======
         return _settled(algorithm, sizes, clients_hold, now, one_number, begins)
     except Exception:  # it looks at shapes, or is wrong: then with the model's own, which are those to be told
         return _settled(algorithm, sizes, clients_hold, now, sizes, begins)
->>>>>>> t-ledger
 
 
 def _settled(
