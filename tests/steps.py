@@ -1,4 +1,7 @@
-"""Legs of their own, without a program around them: steps with every term that there is, and torch's own leg."""
+"""Legs of their own, without a program around them: steps with every term that there is, and torch's own leg.
+
+And visits and rounds of a program, without the loop around them.
+"""
 
 from collections.abc import Collection
 
@@ -6,10 +9,14 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from baton.clients import Batches, Clients
+from baton.clients import Batches, Clients, batches, visit
 from baton.lanes import Lanes, Params
 from baton.legs.base import Step
 from baton.nn import Net
+from baton.seam import Cohort, State
+from baton.setting import Setting
+from baton.simulate.program import Program
+from baton.simulate.sites import Simulation
 
 TERMS = [  # alone, and all together
     {"momentum"},
@@ -20,6 +27,23 @@ TERMS = [  # alone, and all together
     {"momentum", "ragged"},
     {"momentum", "pull", "anchor", "shift", "ragged"},
 ]
+
+
+def drawn_at(data: Clients, lanes: Lanes, round: int, client: torch.Tensor, setting: Setting) -> Batches:
+    """The minibatches of a first visit to one client a lane [L]."""
+    return batches(data, lanes, client, visit(lanes.seed, round, client), setting)
+
+
+def sites_of(program: Program, round: int = 0, order: torch.Tensor | None = None) -> Simulation:
+    """The sites of one round; nothing is drawn ahead, and clients keep nothing."""
+    order = program.order(round) if order is None else order
+    return Simulation(program, program.now(round, program.rate(round)), order)
+
+
+def round_of(program: Program, x: Params, round: int = 0, order: torch.Tensor | None = None) -> Params:
+    """One round from the model x, of an algorithm that keeps nothing."""
+    sites = sites_of(program, round, order)
+    return program.algorithm.round(State(x), Cohort.whole(sites.order), sites).model
 
 
 def step_of(lanes: Lanes, drawn: Batches) -> Step:
@@ -61,6 +85,16 @@ def cut_short(drawn: Batches, step: Step) -> Batches:
 def its_lane(x: Params, leg: int, legs: int) -> Params:
     """The lane that stands for a leg."""
     return {name: leaf[leg * len(leaf) // legs] for name, leaf in x.items()}
+
+
+def directions(x: Params, made: Params, step: Step, inverse: torch.Tensor) -> Params:
+    """Each leg's mean direction by its definition, leg by leg: (start - end) inverse - shift."""
+    legs, told = len(inverse), []
+    for leg in range(legs):
+        begin, shift = its_lane(x, leg, legs), step.shift and its_lane(step.shift, leg, legs)
+        moved = {n: (begin[n] - leaf[leg]) * inverse[leg] for n, leaf in made.items()}
+        told.append({n: leaf - shift[n] if shift else leaf for n, leaf in moved.items()})
+    return {n: torch.stack([leg[n] for leg in told]) for n in made}
 
 
 def by_torch(net: Net, data: Clients, x: Params, drawn: Batches, leg: int, step: Step) -> tuple[Params, list[float]]:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from baton import cli
 from baton.fields import FIELDS
@@ -252,3 +253,35 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path, how: signal.Signals)
     assert b"stopped; the same command goes on from here" in errors
     assert b"Traceback" not in errors
     assert in_flight(tmp_path)
+
+
+def test_list_says_what_each_does_in_lines_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(*words: str) -> str:
+        return CliRunner().invoke(cli.app, ["list", *words], catch_exceptions=False).stdout
+
+    monkeypatch.setenv("COLUMNS", "80")
+    rooms = ["datasets", "partitions", "algorithms", "schedules", "lr_schedules", "failures", "policies"]
+    names = listed().splitlines()
+    assert [line for line in names if not line.startswith(" ")][:-2] == [
+        f"{r}:" for r in [*rooms[:2], "models", *rooms[2:]]
+    ]
+    for room in rooms:
+        lines = listed(room).splitlines()
+        assert lines[0] == f"{room}:"
+        assert max(map(len, lines)) <= 80
+        found = json.loads(listed(room, "--json"))
+        assert len(found[room]) == len(found["about"]) > 1
+        text = " ".join(" ".join(lines).split())
+        for spec, (name, about) in zip(found[room], found["about"].items(), strict=True):
+            assert spec.partition(":")[0] == name
+            assert about["says"].endswith(".")
+            assert " ".join(about["says"].split()) in text
+            assert spec in text.replace(", ", ",")
+    lines = listed("algorithms").splitlines()
+    at = lines.index("  fedprox:mu=0.01,weighting=uniform")
+    assert lines[at + 1].startswith("      Each local step adds mu (x - the round's model)")
+    assert lines[at + 2].endswith(" Lanes: mu.")
+    assert json.loads(listed("algorithms", "--json"))["about"]["fedavgm"]["lanes"] == [
+        "beta",
+        "server_lr",
+    ]

@@ -432,7 +432,7 @@ def of_leg(dataset: str, model: str, limit: float) -> None:
             mine = built
         assert isinstance(mine, leg.Cuda)
         plain = Plain(program.net, data, program.clients)
-        batches = program.draw(0, program.order(0))[1]
+        batches = program.ahead(0, program.order(0))[1]
         x = program.net.init(program.seeds)
         before = {name: leaf.clone() for name, leaf in x.items()}
         step = step_of(program.lanes, batches)

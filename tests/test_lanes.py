@@ -12,13 +12,13 @@ from torch.nn.functional import cross_entropy
 
 import baton
 from baton import rng
-from baton.clients import batches
 from baton.errors import BadInput
 from baton.nn import KeyedDropout, Net
+from baton.seam import Cohort
 from baton.setting import Setting
 from baton.simulate.engine import Program, Snapshot
-from baton.simulate.rounds import Simulation
 from contracts.examples import CPU, finish, series, stages
+from steps import drawn_at, sites_of
 from user_modules import two_dropouts
 
 PARTITIONS = ["iid", "iid:seed=3", "exdir:C=2,alpha=10", "dirichlet:alpha=0.2,min_samples=0", "exdir:C=10,alpha=100"]
@@ -83,6 +83,73 @@ def test_quadratic_lanes_of_different_families_do_not_mix(place: int) -> None:
         assert_same_lane(alone, together, lane, 1e-10)
         for metric in ("distance", "objective_gap"):
             assert series(alone, metric) == pytest.approx(series(together, metric, lane), rel=1e-10)
+
+
+# What is None, or a constant, where every lane has it so: the first lane is plain, and has company that is not.
+RATES = ["constant", "step:every=1,factor=0.5", "cosine", "exponential:factor=0.8,warmup=2", "cosine:over=2"]
+MOMENTA = [0.0, 0.9, 0.5, 0.0, 0.9]
+NUMBERS = {
+    "sequential": ["", "", "", "", ""],
+    "parallel": ["", ":server_lr=0.5", ":server_lr=1.5", ":server_lr=1", ":server_lr=0.1"],
+    "fedprox": [":mu=0", ":mu=0.3", ":mu=2", ":mu=0", ":mu=0.01"],
+    "fedavgm": [":beta=0", ":beta=0.5,server_lr=0.7", ":server_lr=0.3", ":beta=0,server_lr=0.5", ""],
+    "scaffold": ["", ":server_lr=0.5", ":server_lr=1.5", "", ":server_lr=0.1"],
+}
+
+
+def company(algorithm: str, **fixed: object) -> list[Setting]:
+    """Five lanes that differ in numbers of the step, of the rate's schedule and of the algorithm itself."""
+    base = {"clients": 6, "participants": 3, "local_steps": 3, "rounds": 4, "eval_every": 4, "lr": 0.1} | fixed
+    rows = zip(RATES, MOMENTA, NUMBERS[algorithm], strict=True)
+    return [
+        Setting(**base, lr_schedule=rate, momentum=m, algorithm=algorithm + spec, seed=i, clip=(i % 2) * 1.0)
+        for i, (rate, m, spec) in enumerate(rows)
+    ]
+
+
+# In C a lane is the same to the bit; what server and clients do with it goes through torch.
+@pytest.mark.parametrize(
+    ("fixed", "rtol"),
+    [
+        ({"model": "mlp:hidden=6", "dtype": "float64"}, 1e-10),
+        ({"dataset": "quadratic_random:dim=3,sigma=1", "lr": 0.02}, 1e-10),
+        ({"model": "mlp:hidden=6"}, 1e-5),
+    ],
+    ids=["mlp", "quadratics", "mlp in float32"],
+)
+@pytest.mark.parametrize("algorithm", NUMBERS)
+def test_momentum_rates_and_an_algorithms_numbers_are_lanes(
+    algorithm: str, fixed: dict[str, object], rtol: float
+) -> None:
+    settings = company(algorithm, **fixed)
+    assert len({s.shape_key for s in settings}) == 1
+    _, together = finish(settings)
+    ends = []
+    for lane, setting in enumerate(settings):
+        _, alone = finish([setting])
+        assert_same_lane(alone, together, lane, rtol)
+        for drawer, among in ((alone.state.server, together.state.server), (alone.clients, together.clients)):
+            assert drawer.keys() == among.keys()
+            for name, leaf in drawer.items():
+                torch.testing.assert_close(among[name][lane], leaf[0], rtol=0, atol=rtol * float(leaf.abs().max()))
+        ends.append(alone.state.model)
+    plain = finish([Setting(**{**s.model_dump(), "momentum": 0.0, "lr_schedule": "constant"}) for s in settings])[1]
+    for lane, end in enumerate(ends):  # and they do something
+        same = all(torch.allclose(leaf[0], plain.state.model[n][lane], rtol=1e-6) for n, leaf in end.items())
+        assert same is (lane == 0)
+
+
+@pytest.mark.parametrize("algorithm", [name for name in NUMBERS if name != "sequential"])
+def test_an_algorithms_numbers_make_a_difference(algorithm: str) -> None:
+    """The same seed and rate in every lane: two lanes are one where their numbers are."""
+    specs = [algorithm + spec for spec in NUMBERS[algorithm]]
+    common = {"dataset": "quadratic_random:dim=3", "clients": 6, "participants": 3, "rounds": 3, "lr": 0.02}
+    settings = [Setting(**common, algorithm=spec) for spec in specs]
+    x = finish(settings)[1].state.model["x"]
+    for i, one in enumerate(settings):
+        for j, other in enumerate(settings[:i]):
+            alike = torch.allclose(x[i], x[j], rtol=1e-12, atol=0)
+            assert alike is (one.algorithm == other.algorithm)
 
 
 # Divergence
@@ -182,7 +249,7 @@ def test_dropout_masks_differ_by_step_client_round_lane_and_layer_and_nothing_el
     program = Program(settings, CPU)
 
     def drawn(round: int, client: int, layer: int) -> list[torch.Tensor]:
-        key = batches(program.clients, program.lanes, round, torch.tensor([client] * 2), settings[0]).key  # [L, K]
+        key = drawn_at(program.clients, program.lanes, round, torch.tensor([client] * 2), settings[0]).key  # [L, K]
         return list(masks(KeyedDropout(0.5, layer), key.flatten()))
 
     made = [m for word in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)) for m in drawn(*word)]
@@ -222,7 +289,7 @@ def test_training_with_dropout_is_not_training_without() -> None:
 def plain_leg(program: Program, lane: int, round: int, client: int) -> dict[str, torch.Tensor]:
     """The first leg of one lane in plain PyTorch, on the same minibatches."""
     setting, lanes = program.setting, program.lanes
-    drawn = batches(program.clients, lanes, round, torch.tensor([client] * len(lanes.seed)), setting)
+    drawn = drawn_at(program.clients, lanes, round, torch.tensor([client] * len(lanes.seed)), setting)
     module = program.net.build().to(program.net.dtype).train()
     init = program.net.init(program.seeds)
     with torch.no_grad():
@@ -241,7 +308,7 @@ def leg_is_plain(model: str) -> bool:
     """Two lanes with short batches and reshuffles; each must be what plain PyTorch makes of it."""
     common = {"model": model, "clients": 50, "local_steps": 5, "rounds": 2, "dtype": "float64"}
     program = Program([Setting(**common, seed=seed, lr=0.1 * seed) for seed in (1, 2)], CPU)
-    made = Simulation(program, 0).train(program.net.init(program.seeds), torch.tensor([4, 4]))
+    made = sites_of(program).train(program.net.init(program.seeds), Cohort(torch.tensor([4, 4]))).x
     return all(
         torch.allclose(made[name][lane], leaf, rtol=1e-10, atol=1e-12)
         for lane in (0, 1)

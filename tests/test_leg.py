@@ -12,7 +12,7 @@ from scipy import stats
 from torch.nn.utils import clip_grad_norm_
 
 from baton import datasets, models
-from baton.clients import Batches, Clients, batches, members
+from baton.clients import Batches, Clients, members
 from baton.lanes import Lanes, norm
 from baton.legs.base import Step
 from baton.legs.plain import Plain, sgd
@@ -20,7 +20,7 @@ from baton.nn import Net
 from baton.setting import Setting
 from baton.simulate.engine import Program
 from contracts.examples import CPU
-from steps import TERMS, by_torch, cut_short, step_of, with_terms
+from steps import TERMS, by_torch, cut_short, drawn_at, step_of, with_terms
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 
@@ -102,7 +102,7 @@ def test_legs_are_those_of_plain_pytorch(dtype: str, model: str, steps: int, bat
     norms: list[list[float]] = []
     for round, client in ((0, [0, 5, 11, 19]), (3, [7, 7, 7, 7])):
         chosen = torch.tensor(client)
-        drawn = batches(program.clients, program.lanes, round, chosen, program.setting)
+        drawn = drawn_at(program.clients, program.lanes, round, chosen, program.setting)
         step = step_of(program.lanes, drawn)
         trained = program.legs.train(x, step, drawn)
         for lane in range(len(LANES)):
@@ -121,7 +121,7 @@ def test_the_clip_bites_on_some_steps_of_a_leg_and_not_on_others() -> None:
     setting = Setting(partition="exdir:C=1,alpha=10", lr=0.5, clip=0.5, local_steps=30, dtype="float64")
     program = Program([setting], CPU)
     client, x = torch.tensor([3]), program.net.init([1])
-    drawn = batches(program.clients, program.lanes, 0, client, setting)
+    drawn = drawn_at(program.clients, program.lanes, 0, client, setting)
     step = step_of(program.lanes, drawn)
     trained = program.legs.train(x, step, drawn)
     plain, norms = by_torch(program.net, program.clients, x, drawn, 0, step)
@@ -138,7 +138,7 @@ def test_terms_are_what_is_added_to_torchs_gradient(terms: set[str], few: bool) 
     lanes = lanes._replace(clip=torch.tensor([0.0, 0.5, 0.05, 10.0], dtype=torch.float64))
     net = Net(models.factory("mlp:dropout=0,hidden=5", (64,), 10), torch.float64, CPU, data.x[:1])
     x = net.init([1, 2] if few else [1, 2, 3, 4])
-    drawn = batches(data, lanes, 0, client, Setting(local_steps=5, batch_size=6))
+    drawn = drawn_at(data, lanes, 0, client, Setting(local_steps=5, batch_size=6))
     step = with_terms(step_of(lanes, drawn), x, terms, 1 if few else 0, 2 if few else 0)
     drawn = cut_short(drawn, step)
     given = {name: leaf.clone() for name, leaf in x.items()}
@@ -188,7 +188,7 @@ def test_a_pass_holds_every_sample_once_in_batches_of_b_and_a_rest(
 ) -> None:
     data = table(sizes)
     client = torch.arange(len(sizes))
-    made = batches(data, lanes_of([9] * len(sizes)), round, client, Setting(local_steps=steps, batch_size=batch))
+    made = drawn_at(data, lanes_of([9] * len(sizes)), round, client, Setting(local_steps=steps, batch_size=batch))
     for m, n in enumerate(sizes):
         own = set(data.samples[data.start[0, m] : data.start[0, m + 1]].tolist())
         cut = drawn_lists(made, m)
@@ -209,7 +209,7 @@ def test_each_pass_and_each_visit_is_shuffled_afresh() -> None:
     setting = Setting(local_steps=9, batch_size=10)  # three passes
 
     def visit(seed: int, round: int, client: int) -> list[tuple[int, ...]]:
-        made = batches(data, lanes_of([seed]), round, torch.tensor([client]), setting)
+        made = drawn_at(data, lanes_of([seed]), round, torch.tensor([client]), setting)
         flat = [s for c in drawn_lists(made, 0) for s in c]
         own = data.samples[30 * client : 30 * client + 30].tolist()
         return [tuple(own.index(s) for s in flat[i : i + 30]) for i in (0, 30, 60)]
@@ -222,7 +222,7 @@ def test_each_pass_and_each_visit_is_shuffled_afresh() -> None:
 def test_orders_of_two_passes_are_uniform_and_independent_over_seeds() -> None:
     count = 20_000
     lanes, client = lanes_of(list(range(count))), torch.zeros(count, dtype=torch.int64)
-    made = batches(table([3]), lanes, 4, client, Setting(local_steps=6, batch_size=1))
+    made = drawn_at(table([3]), lanes, 4, client, Setting(local_steps=6, batch_size=1))
     cells = {order: i for i, order in enumerate(permutations(range(3)))}
     counts = np.zeros((6, 6))
     for row in made.places[:, :, 0].tolist():
@@ -235,7 +235,7 @@ def test_batches_do_not_depend_on_how_large_other_clients_are() -> None:
     setting = Setting(local_steps=7, batch_size=20)
     small, large = table([6, 9], samples=5_000), table([6, 9, 4_000], samples=5_000)
     client = torch.tensor([0, 1])
-    a, b = (batches(data, lanes_of([3, 4]), 2, client, setting) for data in (small, large))
+    a, b = (drawn_at(data, lanes_of([3, 4]), 2, client, setting) for data in (small, large))
     for lane in (0, 1):
         assert drawn_lists(a, lane) == drawn_lists(b, lane)
         assert len(drawn_lists(a, lane)[0]) == [6, 9][lane]
@@ -243,7 +243,7 @@ def test_batches_do_not_depend_on_how_large_other_clients_are() -> None:
 
 def test_a_client_of_many_samples_draws_without_repeats() -> None:
     setting = Setting(local_steps=10, batch_size=20)
-    made = batches(table([100_000]), lanes_of(list(range(200))), 0, torch.zeros(200, dtype=torch.int64), setting)
+    made = drawn_at(table([100_000]), lanes_of(list(range(200))), 0, torch.zeros(200, dtype=torch.int64), setting)
     flat = made.places.flatten(1)
     assert bool((made.weight == 1).all())
     assert bool((flat.sort(1).values.diff(dim=1) > 0).all())
@@ -255,7 +255,7 @@ def test_replacement_draws_uniformly_among_the_clients_own_samples() -> None:
     data, lanes = table([4, 7, 1]), lanes_of(list(range(count)))
     setting = Setting(local_steps=3, batch_size=5, sampling="replacement")
     for m, n in enumerate((4, 7, 1)):
-        made = batches(data, lanes, 6, torch.full((count,), m), setting)
+        made = drawn_at(data, lanes, 6, torch.full((count,), m), setting)
         own = data.samples[data.start[0, m] : data.start[0, m + 1]]
         assert bool((made.weight == 1).all())
         assert made.places.shape == (count, 3, 5)
@@ -267,8 +267,8 @@ def test_replacement_draws_uniformly_among_the_clients_own_samples() -> None:
             for i, j in pairwise(range(15)):
                 pairs = torch.bincount(n * flat[:, i] + flat[:, j], minlength=n * n).view(n, n).numpy()
                 assert stats.chi2_contingency(pairs).pvalue > 1e-4
-    again = batches(data, lanes, 7, torch.full((count,), 1), setting)
-    before = batches(data, lanes, 6, torch.full((count,), 1), setting)
+    again = drawn_at(data, lanes, 7, torch.full((count,), 1), setting)
+    before = drawn_at(data, lanes, 6, torch.full((count,), 1), setting)
     assert not torch.equal(again.places, before.places)
 
 
@@ -276,7 +276,7 @@ def test_step_keys_differ_by_step_round_client_and_seed() -> None:
     data, setting = table([5] * 10), Setting(local_steps=4, batch_size=2)
     lanes = lanes_of([s for s in range(10) for _ in range(10)])
     client = torch.arange(10).repeat(10)
-    made = [batches(data, lanes, round, client, setting).key for round in range(10)]
+    made = [drawn_at(data, lanes, round, client, setting).key for round in range(10)]
     assert torch.cat(made).unique().numel() == 10 * 10 * 10 * 4
 
 
@@ -289,7 +289,7 @@ def test_a_client_without_samples_hands_the_model_on_unchanged(sampling: str) ->
     net = Net(models.factory("logistic", (64,), 10), torch.float64, CPU, torch.zeros(1, 64, dtype=torch.float64))
     x = net.init([1, 2, 3])
     legs = Plain(net, datasets.load("digits", 1), data)
-    drawn = batches(data, lanes, 0, torch.tensor([1, 2, 3]), setting)
+    drawn = drawn_at(data, lanes, 0, torch.tensor([1, 2, 3]), setting)
     made = legs.train(x, step_of(lanes, drawn), drawn)
     for name, leaf in x.items():
         assert torch.equal(made[name][0], leaf[0])

@@ -5,9 +5,13 @@ import torch
 from torch import nn
 
 from baton import datasets
-from baton.clients import Batches
+from baton.clients import Batches, reached
+from baton.datasets.quadratic import split
 from baton.errors import BadInput
 from baton.lanes import Params
+from baton.legs import Legs
+from baton.legs import compiled as legs_in_c
+from baton.legs.base import Step, directed, measured
 from baton.legs.compiled import Native
 from baton.legs.plain import Plain
 from baton.legs.quadratic import Quadratics
@@ -15,13 +19,13 @@ from baton.legs.split import SplitLegs
 from baton.nn import graph
 from baton.nn.cut import sides
 from baton.nn.native import build
-from baton.seam import Split
+from baton.seam import Split, State
 from baton.setting import Setting
 from baton.simulate.arithmetic import precision_of
 from baton.simulate.engine import Program, advance, start
-from baton.simulate.rounds import Simulation, ahead
+from baton.simulate.rounds import ahead
 from contracts.examples import CPU
-from steps import TERMS, cut_short, step_of, with_terms
+from steps import TERMS, cut_short, directions, round_of, step_of, with_terms
 
 SMALL = "user_modules:photos:channels=1,side=28"
 MODELS = {
@@ -57,7 +61,7 @@ def test_a_leg_in_c_is_the_plain_leg(model: str, threads: int) -> None:
     program = Program(lanes(model, local_steps=3), CPU, threads=threads)
     assert isinstance(program.legs, Native)
     x = program.net.init(program.seeds)
-    drawn = program.draw(0, program.order(0))
+    drawn = program.ahead(0, program.order(0))
     for leg in (0, 1):
         step = step_of(program.lanes, drawn[leg])
         made, wanted = (way.train(x, step, drawn[leg]) for way in (program.legs, plain(program)))
@@ -101,7 +105,7 @@ def test_a_client_without_samples_hands_the_model_on() -> None:
     empty = (program.clients.start[0].diff() == 0).nonzero().flatten()
     assert len(empty)
     x = program.net.init(program.seeds)
-    drawn = program.draw(0, empty[:1].view(1, 1))[0]
+    drawn = program.ahead(0, empty[:1].view(1, 1))[0]
     made = program.legs.train(x, step_of(program.lanes, drawn), drawn)
     assert all(torch.equal(made[name], x[name]) for name in x)
 
@@ -115,7 +119,7 @@ def test_quadratics_in_closed_form_are_the_plain_leg(family: str, clip: float) -
     program = Program(settings, CPU)
     assert isinstance(program.legs, Quadratics)
     x = program.net.init(program.seeds)
-    drawn = program.draw(0, program.order(0))[0]
+    drawn = program.ahead(0, program.order(0))[0]
     for terms in ({}, *TERMS):
         step = with_terms(step_of(program.lanes, drawn), x, terms, anchors=1)
         made, wanted = (way.train(x, step, cut_short(drawn, step)) for way in (program.legs, plain(program)))
@@ -127,7 +131,7 @@ def test_on_quadratics_what_takes_no_step_stays_to_the_bit(family: str) -> None:
     """Though momentum would carry it on."""
     program = Program([Setting(dataset=family, local_steps=6, lr=0.05, seed=seed) for seed in (1, 2)], CPU)
     x = program.net.init(program.seeds)
-    drawn = program.draw(0, program.order(0))[0]
+    drawn = program.ahead(0, program.order(0))[0]
     step = with_terms(step_of(program.lanes, drawn), x, TERMS[-1])
     step = step._replace(lr=step.lr * torch.tensor([0.0, 1.0]), momentum=torch.full_like(step.lr, 0.9))
     early, late = (_ended_after(drawn, steps) for steps in (3, 6))
@@ -159,7 +163,7 @@ def test_split_legs_are_whole_legs(terms: set[str], form: Split, clips: list[flo
     common = {"model": "mlp:hidden=5", "clients": 6, "local_steps": 4, "batch_size": 7, "dtype": "float64"}
     program = Program([Setting(**common, seed=i, clip=clip, weight_decay=0.1 * i) for i, clip in enumerate(clips)], CPU)
     x = program.net.init([1])
-    drawn = program.draw(0, program.order(0))[0]
+    drawn = program.ahead(0, program.order(0))[0]
     step = with_terms(step_of(program.lanes, drawn), x, terms, anchors=1)
     drawn = cut_short(drawn, step)
     whole = plain(program)
@@ -184,11 +188,138 @@ def test_lanes_that_are_looped_over_are_the_same_on_any_number_of_threads(model:
         program = Program(settings, CPU, threads=threads)
         assert type(program.legs) is Plain
         x = program.net.init(program.seeds)
-        drawn = program.draw(0, torch.tensor([[0], [3], [5]]))[0]
+        drawn = program.ahead(0, torch.tensor([[0], [3], [5]]))[0]
         trained = program.legs.train(x, step_of(program.lanes, drawn), drawn)
         made.append((trained, program.legs.outputs(trained, program.clients.x, torch.arange(9))))
     assert all(torch.equal(made[0][0][name], made[1][0][name]) for name in x)
     assert torch.equal(made[0][1], made[1][1])
+
+
+# What moved a leg
+
+MORE = {"momentum", "pull", "anchor", "ragged"}
+SHIFTS = pytest.mark.parametrize("shifts", [0, 1, 3], ids=["no shift", "one for all", "one each"])
+STARTS = pytest.mark.parametrize("starts", [1, 3], ids=["one start", "a start each"])
+
+
+def steps_of(program: Program, drawn: Batches, x: Params, shifts: int) -> list[Step]:
+    """A plain step and one with all terms, with a shift of so many lanes or none."""
+    own, shift = step_of(program.lanes, drawn), {"shift"} if shifts else set()
+    return [with_terms(own, x, terms | shift, anchors=1, shifts=shifts) for terms in (set(), MORE)]
+
+
+def told_rightly(way: Legs, x: Params, step: Step, drawn: Batches, most: float) -> Params:
+    """The directions of three legs, which train as they do without telling, against their definition.
+
+    Neither where legs begin is written over, nor a shift that they share.
+    """
+    inverse = torch.tensor([0.0, 2.0, 30.0]).to(step.lr)
+    before = [{n: leaf.clone() for n, leaf in given.items()} for given in (x, step.shift or {})]
+    trained = way.train(x, step, drawn)
+    right = directions(x, trained, step, inverse)
+    slow = measured(way, x, step, drawn, inverse)
+    quick = directed(way, x, step, drawn, inverse)
+    for made, direction in (slow, quick):
+        assert made.keys() == direction.keys() == x.keys()
+        for name, leaf in right.items():
+            assert torch.equal(made[name], trained[name])
+            torch.testing.assert_close(direction[name], leaf, rtol=0, atol=most * float(leaf.abs().max()))
+    for given, was in zip((x, step.shift or {}), before, strict=True):
+        if len(next(iter(given.values()), inverse)) < len(inverse) or given is x:
+            assert all(torch.equal(leaf, was[n]) for n, leaf in given.items())
+    return quick[1]
+
+
+@compiled
+@SHIFTS
+@STARTS
+@pytest.mark.parametrize("model", ["mlp", "lenet5"])
+def test_directions_in_c(model: str, starts: int, shifts: int) -> None:
+    """Written over the shift where each leg has its own; leaves go by their names."""
+    program = Program(lanes(model, local_steps=4), CPU, threads=2)
+    assert isinstance(program.legs, Native)
+    x = dict(reversed(program.net.init(program.seeds[:starts]).items()))
+    drawn = program.ahead(0, program.order(0))[0]
+    for step in steps_of(program, drawn, x, shifts):
+        told = told_rightly(program.legs, x, step, cut_short(drawn, step), 1e-6)
+        for name, leaf in (step.shift or {}).items():
+            assert (told[name].data_ptr() == leaf.data_ptr()) is (shifts == 3)
+
+
+@compiled
+def test_a_shift_that_is_not_in_one_piece_is_not_written_over() -> None:
+    program = Program(lanes("mlp", local_steps=2), CPU)
+    x = program.net.init([1])
+    drawn = program.ahead(0, program.order(0))[0]
+    step = steps_of(program, drawn, x, 3)[0]
+    assert step.shift is not None
+    shift = {n: leaf.mT.contiguous().mT if leaf.dim() > 2 else leaf for n, leaf in step.shift.items()}
+    told = told_rightly(program.legs, x, step._replace(shift=shift), drawn, 1e-6)
+    assert not any(told[n].data_ptr() == leaf.data_ptr() for n, leaf in shift.items())
+
+
+@compiled
+@SHIFTS
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_directions_in_c_where_samples_are_augmented(
+    shifts: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leg in several calls."""
+    program = Program(lanes("lenet5", dataset="user_modules:photos:augment=true", local_steps=4), CPU)
+    assert isinstance(program.legs, Native)
+    assert program.legs.augment is not None
+    x, drawn = program.net.init([1]), program.ahead(0, program.order(0))[0]
+    monkeypatch.setattr(legs_in_c, "AUGMENTED", at_once * drawn.places[:, 0].numel())
+    for step in steps_of(program, drawn, x, shifts):
+        told_rightly(program.legs, x, step, cut_short(drawn, step), 1e-6)
+
+
+@SHIFTS
+@STARTS
+@pytest.mark.parametrize("form", [None, Split("1"), Split("1", head="4"), Split("2", clip="per_side")])
+def test_directions_in_torch(form: Split | None, starts: int, shifts: int) -> None:
+    common = {"model": "mlp:hidden=5", "clients": 6, "local_steps": 4, "batch_size": 7, "dtype": "float64"}
+    program = Program([Setting(**common, seed=i, clip=0.5 * i, weight_decay=0.1 * i) for i in range(3)], CPU)
+    way: Legs = plain(program)
+    if form:
+        data = datasets.load(program.setting.dataset, program.setting.clients)
+        way = SplitLegs(program.net, data, program.clients, form, sides(program.net, form.cut, form.head), way)
+    x, drawn = program.net.init(program.seeds[:starts]), program.ahead(0, program.order(0))[0]
+    for step in steps_of(program, drawn, x, shifts):
+        told_rightly(way, x, step, cut_short(drawn, step), 1e-12)
+
+
+@SHIFTS
+@STARTS
+@pytest.mark.parametrize("clip", [0.0, 0.5])
+def test_directions_on_quadratics(clip: float, starts: int, shifts: int) -> None:
+    common = {"dataset": "quadratic_random:dim=3,sigma=1", "clients": 5, "local_steps": 6, "lr": 0.02}
+    program = Program([Setting(**common, clip=clip, weight_decay=0.1, seed=seed) for seed in (1, 2, 3)], CPU)
+    assert isinstance(program.legs, Quadratics)
+    x, drawn = program.net.init(program.seeds[:starts]), program.ahead(0, program.order(0))[0]
+    for step in steps_of(program, drawn, x, shifts):
+        told_rightly(program.legs, x, step, cut_short(drawn, step), 1e-12)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.6])
+def test_a_direction_is_the_mean_of_what_moved_a_leg(momentum: float) -> None:
+    """One step after another: the sum of the gradients' parts, each counted as often as momentum carries it on."""
+    setting = Setting(dataset="quadratic_random:dim=3", clients=3, local_steps=5, lr=0.05, momentum=momentum)
+    program = Program([setting], CPU)
+    x, drawn = program.net.init([1]), program.ahead(0, program.order(0))[0]
+    step = with_terms(step_of(program.lanes, drawn), x, {"shift"})._replace(momentum=program.lanes.momentum)
+    shift, places = {n: leaf.clone() for n, leaf in (step.shift or {}).items()}, drawn.places[0, :, 0].tolist()
+    hessian, slope, _ = split(program.clients.x)
+    at, v, total, reach = x["x"][0], torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64), 0.0
+    for k, sample in enumerate(places):
+        carried = (1 - momentum ** (5 - k)) / (1 - momentum)
+        g = hessian[sample] @ at + slope[sample]
+        total, reach = total + carried * g, reach + carried
+        v = momentum * v + g + shift["x"][0]
+        at = at - 0.05 * v
+    assert float(reached(torch.tensor([5.0]), torch.tensor([momentum]))) == pytest.approx(reach)
+    _, told = directed(program.legs, x, step, drawn, torch.tensor([1 / (0.05 * reach)], dtype=torch.float64))
+    torch.testing.assert_close(told["x"][0], total / reach, rtol=1e-12, atol=1e-12)
 
 
 # Which way is taken
@@ -300,10 +431,10 @@ def test_rounds_drawn_together_are_those_drawn_alone(schedule: str, sampling: st
     for i, round in enumerate(range(5, 9)):
         assert torch.equal(orders[:, i], program.order(round))
     train, diverged = ahead(program), torch.full((2,), -1)
-    state = program.algorithm.init(program.net.init(program.seeds))
+    state = State(program.net.init(program.seeds))
     for round in range(3, 7):
-        order, made, _ = train(round, state, diverged)
+        order, made, _ = train(round, state, {}, diverged)
         assert torch.equal(order, program.order(round))
-        alone = program.algorithm.round(state, order.clone(), Simulation(program, round))
-        assert all(torch.equal(made[name], alone[name]) for name in state)
+        alone = round_of(program, state.model, round, order.clone())
+        assert all(torch.equal(made.model[name], alone[name]) for name in alone)
         state = made

@@ -15,6 +15,7 @@ from baton.legs.plain import Plain, gradient
 from baton.nn.pooling import quicken
 from baton.setting import Setting
 from baton.simulate.engine import Program
+from steps import drawn_at, step_of
 
 CPU = torch.device("cpu")
 IMAGES = {
@@ -57,12 +58,12 @@ def test_lanes_step_by_step_as_the_plain_module(model: str, batched: bool) -> No
     if batched:
         program.net.convolutions = False
         program.legs = Plain(program.net, datasets.load(lanes[0].dataset, 3), program.clients)
-    drawn = clients.batches(program.clients, program.lanes, 0, torch.tensor([1, 2]), program.setting)
+    drawn = drawn_at(program.clients, program.lanes, 0, torch.tensor([1, 2]), program.setting)
     x = program.net.init(program.seeds)
     wanted = [plain_steps(program, drawn, lane) for lane in (0, 1)]
     for k in range(3):
         one = drawn._replace(places=drawn.places[:, k : k + 1], weight=drawn.weight[:, k : k + 1], key=drawn.key[:, k:])
-        x = program.legs.train(x, program.lanes, one)
+        x = program.legs.train(x, step_of(program.lanes, one), one)
         for lane in (0, 1):
             for name, leaf in wanted[lane][k].items():
                 torch.testing.assert_close(x[name][lane], leaf, rtol=1e-9, atol=1e-11)
@@ -80,7 +81,7 @@ def test_the_recorded_gradient_is_vmaps_to_the_bit() -> None:
 
     x, recorded = program.net.init(program.seeds), gradient(program.net, data)
     for round in range(3):  # recorded in the first, replayed in the others
-        drawn = clients.batches(program.clients, program.lanes, round, torch.arange(5), program.setting)
+        drawn = drawn_at(program.clients, program.lanes, round, torch.arange(5), program.setting)
         at = drawn.places[:, 0]
         inputs = (drawn.key[:, 0], program.clients.x[at], program.clients.y[at], drawn.weight[:, 0])
         found, wanted = recorded(x, *inputs), vmap(grad(loss))(x, *inputs)

@@ -400,6 +400,35 @@ def test_a_velocity_goes_on_from_call_to_call() -> None:
         assert not any(torch.equal(leaf, torch.zeros_like(leaf)) for leaf in velocity.values())
 
 
+@pytest.mark.usefixtures("teams")
+@pytest.mark.parametrize("terms", [(), ("shift",), TERMS["all"]], ids=["no shift", "shift", "all"])
+@pytest.mark.parametrize(("build", "shape"), [(mlp, (1, 28, 28)), (strided, (3, 13, 12))])
+def test_a_leg_tells_its_direction(
+    build: Callable[..., nn.Module], shape: tuple[int, ...], terms: tuple[str, ...]
+) -> None:
+    """(start - end) inverse - shift, also into the shift's own memory; on one thread, and with a leg between three."""
+    one = case(made(build, shape), shape, lanes=4, steps=3)
+    inverse = torch.tensor([2.0, 0.0, 30.0, 1.0])
+    for starts, shifts in ((4, 4), (2, 1), (1, 2), (4, 1), (1, 4)):
+        for threads in (1, 3):
+            legs = with_terms(one, terms, starts=starts, shifts=shifts)
+            wanted, shift = legs.steps(threads), legs.terms.get("shift")
+            before = {n: leaf.clone() for n, leaf in shift.items()} if isinstance(shift, dict) else None
+            for over in (False, True) if before and shifts == 4 else (False,):
+                told = shift if over else {n: torch.full_like(leaf, torch.nan) for n, leaf in wanted.items()}
+                assert isinstance(told, dict)
+                found = legs._replace(terms=legs.terms | {"inverse": inverse, "direction": told}).steps(threads)
+                assert same(found, wanted)  # to tell changes nothing
+                if before and not over:
+                    assert same(shift, before)
+                for lane in range(4):
+                    begin, mine = its_own(legs.params, lane, 4), its_own(before, lane, 4) if before else {}
+                    for name, leaf in told.items():
+                        moved, own = (begin[name] - found[name][lane]) * inverse[lane], mine.get(name, torch.zeros(1))
+                        apart = (leaf[lane] - (moved - own)).abs().max()
+                        assert apart <= 1e-6 * (moved.abs().max() + own.abs().max())
+
+
 @pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
 def test_a_step_without_samples_is_not_taken(terms: tuple[str, ...]) -> None:
     """No decay, no pull, no momentum: to the bit."""
@@ -476,6 +505,9 @@ def test_wrong_tensors_are_refused() -> None:
         ({"pull": lr, "anchor": three}, "3 lanes"),
         ({"momentum": lr, "velocity": _some(one.params, slice(1))}, "2 lanes"),
         ({"momentum": lr, "velocity": rows}, "contiguous"),
+        ({"inverse": lr, "direction": rows}, "contiguous"),
+        ({"inverse": lr, "direction": _some(one.params, slice(1))}, "2 lanes"),
+        ({"inverse": lr[:1], "direction": {n: leaf.clone() for n, leaf in one.params.items()}}, "shape"),
     ):
         with pytest.raises(ValueError, match=what):
             one._replace(terms=terms).steps()

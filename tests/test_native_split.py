@@ -27,7 +27,7 @@ from baton.simulate.engine import Program, advance, start
 from contracts.examples import CPU
 from steps import cut_short, step_of
 from steps import with_terms as more
-from test_legs import far, lanes, plain
+from test_legs import SHIFTS, far, lanes, plain, steps_of, told_rightly
 from test_native import FOLDER, TERMS, TOLERANCE, case, chains, error, made, reference, same, strided, teams, with_terms
 
 __all__ = ["teams"]  # a fixture
@@ -56,7 +56,7 @@ def in_c_and_in_torch(program: Program, form: Split, threads: int = 1) -> tuple[
 def test_at_every_cut_it_is_torchs(model: str, clip: str) -> None:
     """Two threads for three lanes: the third is split between them."""
     program = whole(model)
-    x, drawn = program.net.init(program.seeds), program.draw(0, program.order(0))
+    x, drawn = program.net.init(program.seeds), program.ahead(0, program.order(0))
     step = step_of(program.lanes, drawn[0])
     alone = program.legs.train(x, step, drawn[0])
     for cut in cuts(program.net):
@@ -77,7 +77,7 @@ def test_a_deep_model_with_crops_and_flips(cut: str) -> None:
     """VGG-9: image to image by Winograd's transforms on both sides, and a row of numbers at the last cut."""
     program = whole("vgg9", local_steps=1, batch_size=3)
     in_c, in_torch = in_c_and_in_torch(program, Split(cut), threads=2)
-    x, leg = program.net.init(program.seeds), program.draw(0, program.order(0))[0]
+    x, leg = program.net.init(program.seeds), program.ahead(0, program.order(0))[0]
     step = step_of(program.lanes, leg)
     made, wanted = (way.train(x, step, leg) for way in (in_c, in_torch))
     assert far(made, wanted, x) < 3e-2  # as in test_legs.py
@@ -89,7 +89,7 @@ def test_a_deep_model_with_crops_and_flips(cut: str) -> None:
 def test_lanes_over_threads(model: str, cut: str) -> None:
     """A lane is the same to the bit alone and among others, and up to rounding where its batch is split."""
     program = whole(model)
-    x, leg = program.net.init(program.seeds), program.draw(0, program.order(0))[0]
+    x, leg = program.net.init(program.seeds), program.ahead(0, program.order(0))[0]
     step = step_of(program.lanes, leg)
     made = [in_c_and_in_torch(program, Split(cut), n)[0].train(x, step, leg) for n in (1, 2, 3, 7)]
     for other in made[1:]:
@@ -137,11 +137,28 @@ def test_terms_are_torchs_on_both_sides(
 @pytest.mark.parametrize(("model", "cut"), [("mlp", "1"), ("lenet5", "0.3")])
 def test_with_all_terms_it_is_torchs(model: str, cut: str, clip: str) -> None:
     program = whole(model)
-    x, leg = program.net.init(program.seeds), program.draw(0, program.order(0))[0]
+    x, leg = program.net.init(program.seeds), program.ahead(0, program.order(0))[0]
     step = more(step_of(program.lanes, leg), x, TERMS["all"], anchors=1)
     both = in_c_and_in_torch(program, Split(cut, clip=clip), threads=2)
     made, wanted = (way.train(x, step, cut_short(leg, step)) for way in both)
     assert far(made, wanted, x) < 1e-4
+
+
+@pytest.mark.usefixtures("teams")
+@SHIFTS
+@pytest.mark.parametrize("clip", ["joint", "per_side"])
+@pytest.mark.parametrize(("model", "cut"), [("mlp", "1"), ("lenet5", "0.3")])
+def test_directions_of_both_sides(model: str, cut: str, clip: str, shifts: int) -> None:
+    """In C as they are defined, and torch's; the third leg is split between two threads."""
+    program = whole(model)
+    in_c, in_torch = in_c_and_in_torch(program, Split(cut, clip=clip), threads=2)
+    x, leg = program.net.init([1]), program.ahead(0, program.order(0))[0]
+    for step in steps_of(program, leg, x, shifts):
+        drawn = cut_short(leg, step)
+        wanted = told_rightly(in_torch, x, step, drawn, 1e-6)
+        told = told_rightly(in_c, x, step, drawn, 1e-6)
+        for name, leaf in wanted.items():
+            torch.testing.assert_close(told[name], leaf, rtol=0, atol=1e-3 * float(leaf.abs().max()))
 
 
 @pytest.mark.parametrize("terms", [("momentum",), ("pull",), TERMS["all"]], ids="+".join)
@@ -154,7 +171,7 @@ def test_calls_for_some_steps_are_a_leg(
     legs = program.legs if form is None else in_c_and_in_torch(program, form)[0]
     assert isinstance(legs, Native)
     assert legs.augment is not None
-    x, leg = program.net.init([1]), program.draw(0, program.order(0))[0]
+    x, leg = program.net.init([1]), program.ahead(0, program.order(0))[0]
     step = more(step_of(program.lanes, leg), x, terms, shifts=1)
     made = []
     for at_once in (1, 3, 4):
@@ -192,7 +209,7 @@ def test_few_samples_and_none(spec: str) -> None:
     assert form is not None
     in_c, in_torch = in_c_and_in_torch(program, form)
     assert isinstance(program.legs, Native)
-    x, drawn = program.net.init(program.seeds), program.draw(0, program.order(0))
+    x, drawn = program.net.init(program.seeds), program.ahead(0, program.order(0))
     flat = Batches(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*drawn, strict=True)))
     step = step_of(program.lanes.repeat(len(drawn)), flat)._replace(ragged=True)
     made, wanted = (way.train(x, step, flat) for way in (program.legs, in_torch))
@@ -271,7 +288,7 @@ def test_odd_chains_cut_anywhere(
 
 def test_what_is_not_finite_stays_so() -> None:
     program = whole("lenet5")
-    x, leg = program.net.init(program.seeds), program.draw(0, program.order(0))[0]
+    x, leg = program.net.init(program.seeds), program.ahead(0, program.order(0))[0]
     x["0.0.weight"][1] = math.nan
     found: Params = in_c_and_in_torch(program, Split("0.2"))[0].train(x, step_of(program.lanes, leg), leg)
     assert all(torch.isfinite(leaf[[0, 2]]).all() for leaf in found.values())

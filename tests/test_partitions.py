@@ -23,7 +23,7 @@ from baton.partitions.holders import Holders, allocations, subsets
 from baton.partitions.measures import measure, table
 from baton.setting import Setting
 from baton.simulate.engine import Program, advance, start
-from baton.simulate.rounds import Simulation
+from steps import round_of
 
 Labels = NDArray[np.int64]
 
@@ -297,8 +297,8 @@ def test_a_client_without_samples_hands_the_model_on_unchanged(algorithm: str) -
     program = Program([setting], torch.device("cpu"))
     at = start(program)
     for client, same in ((4999, True), (0, False)):
-        after = program.algorithm.round(at.state, torch.tensor([[client]]), Simulation(program, 0))
-        assert all(torch.equal(after[name], leaf) for name, leaf in at.state.items()) == same
+        after = round_of(program, at.state.model, order=torch.tensor([[client]]))
+        assert all(torch.equal(after[name], leaf) for name, leaf in at.state.model.items()) == same
     *_, last = advance(program, at)
     assert last.round == 3
     assert int(last.diverged[0]) == -1

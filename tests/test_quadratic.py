@@ -56,7 +56,7 @@ def test_the_nine_groups_are_the_papers() -> None:
 
 def legs(program: Program, x: Params, order: torch.Tensor, round: int = 0) -> torch.Tensor:
     """A leg from x at each client of order [L, S]: [L, S, d]."""
-    drawn = program.draw(round, order)
+    drawn = program.ahead(round, order)
     return torch.stack([program.legs.train(x, step_of(program.lanes, leg), leg)["x"] for leg in drawn], 1)
 
 
@@ -109,7 +109,7 @@ def test_with_any_terms_a_leg_is_its_recursion(
         return None if value is None else {"x": torch.tensor([[value]], dtype=torch.float64)}
 
     step = Step(one(lr), one(0.0), one(decay), one(momentum), one(pull), model(anchor), model(shift))
-    got = program.legs.train(model(x), step, program.draw(0, torch.tensor([[0]]))[0])["x"]
+    got = program.legs.train(model(x), step, program.ahead(0, torch.tensor([[0]]))[0])["x"]
     at, v, home, most = WIDE(x), WIDE(0), WIDE(x if anchor is None else anchor), 100.0
     for _ in range(steps):
         d = (1 + WIDE(1) / 3) * at + 10 + decay * at + (pull or 0) * (at - home) + (shift or 0)

@@ -268,7 +268,7 @@ def test_the_sparse_way_is_uniform_over_ordered_subsets(n: int, count: int) -> N
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 100, 1_000, 10_000, 1_000_000])
 def test_the_sparse_way_never_runs_out_of_draws(count: int) -> None:
     """More than count + 40 repeats among its draws would leave too few; each draw repeats with at most draws / n."""
-    draws, n = 2 * count + 40, rng._sparse_from(count) + 1
+    draws, n = 2 * count + 40, rng.dense_up_to(count) + 1
     assert stats.binom.logsf(count + 40, draws, draws / n) < -64 * np.log(2)
 
 
@@ -289,7 +289,7 @@ def test_choosing_a_few_of_a_million_gives_no_one_twice(n: int) -> None:
 def test_repeats_are_drawn_again_just_above_the_dense_way() -> None:
     """Here about two draws in a hundred repeat, so that taking the draws as they come would show."""
     count = 40
-    n = rng._sparse_from(count) + 1
+    n = rng.dense_up_to(count) + 1
     key = keys(5_000)
     drawn = rng.choose(key, n, count)
     assert torch.equal(drawn, rng._few_of_many(key, torch.full_like(key, n), count))

@@ -69,7 +69,7 @@ BAD = [
     ({"model": "no.such.module:factory"}, "cannot be imported"),
     ({"algorithm": "sequental"}, "did you mean 'sequential'?"),
     ({"algorithm": "parallel:weighting=sizes"}, "algorithm: parallel has weighting=sizes; 'uniform' or 'size'"),
-    ({"algorithm": "parallel:server_lr=0"}, "algorithm: parallel has server_lr=0"),
+    ({"algorithm": "parallel:server_lr=0"}, "algorithm: parallel:server_lr=0; above 0 is right"),
     ({"schedule": "shuffle"}, "did you mean 'shuffled'?"),
     ({"partition": "exdir:C=1"}, "partition: exdir needs alpha"),
     ({"partition": "exdir:C=one,alpha=1"}, "exdir:C=one is not a whole number"),

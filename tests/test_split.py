@@ -12,15 +12,15 @@ import baton
 import baton.datasets
 from baton import algorithms
 from baton.api import run
-from baton.clients import batches
 from baton.lanes import Params
 from baton.legs.plain import Plain
 from baton.legs.split import Last, Middle, SplitLegs, Wire, noisy
 from baton.nn.cut import cuts, sides
+from baton.seam import Cohort
 from baton.setting import Setting
 from baton.simulate.engine import Program
-from baton.simulate.rounds import Simulation
 from contracts.examples import CPU, DATA, finish, refused
+from steps import drawn_at, round_of, sites_of, step_of
 
 MODELS = ("mlp", "lenet5", "cnn", "vgg9", "resnet18")
 HEAVY = ("vgg9", "resnet18")  # one lane, one step
@@ -54,7 +54,7 @@ def cut_as(program: Program, spec: str) -> Program:
 
 def a_round(program: Program, spec: str) -> Params:
     p = cut_as(program, spec)
-    return p.algorithm.round(p.net.init(p.seeds), p.order(0), Simulation(p, 0))
+    return round_of(p, p.net.init(p.seeds))
 
 
 def far(a: Params, b: Params) -> float:
@@ -121,13 +121,13 @@ def test_each_side_clips_by_what_it_is_told(spec: str) -> None:
     legs, seen = program.legs, []
     assert isinstance(legs, SplitLegs)
     x = program.net.init(program.seeds)
-    drawn = program.draw(0, program.order(0))[0]
+    drawn = program.ahead(0, program.order(0))[0]
     one = drawn._replace(places=drawn.places[:, :1], weight=drawn.weight[:, :1], key=drawn.key[:, :1])
     client, server = legs.sides.split(x)
     at = one.places[:, 0]
     y = program.clients.y[at]
     own, its = legs._slopes(client, server, one.key[:, 0], program.clients.x[at], y, one.weight[:, 0])
-    made = legs.train(x, program.lanes, one)
+    made = legs.train(x, step_of(program.lanes, one), one)
     sets = [own, its] if "per_side" in spec else [own | its]
     for lane, (lr, clip, decay, _) in enumerate(ROWS):
         for part in sets:
@@ -157,22 +157,23 @@ def test_relay_changes_the_traffic_and_no_number(tmp_path: Path) -> None:
 def test_with_one_participant_all_of_split_learning_is_one() -> None:
     settings = {"model": "mlp:hidden=6", "clients": 8, "participants": 1, "dtype": "float64", "rounds": 4, "lr": 0.05}
     specs = ("ssl:cut=2", "splitfed:cut=1", "splitfed:cut=1,version=2", "sequential")
-    states = [finish([Setting(**settings, algorithm=spec)])[1].state for spec in specs]
+    states = [finish([Setting(**settings, algorithm=spec)])[1].state.model for spec in specs]
     assert all(far(state, states[-1]) < 1e-13 for state in states)
 
 
 def test_splitfed_two_carries_the_server_side_on() -> None:
     """By hand: each client starts from the common client side and from the server side the one before it left."""
     program = cut_as(whole("mlp"), "splitfed:cut=1,version=2")
-    x, order, sites = program.net.init(program.seeds), program.order(0), Simulation(program, 0)
+    x, order, sites = program.net.init(program.seeds), program.order(0), sites_of(program)
     assert program.sides is not None
     carried, mine = dict(x), []
-    for place in range(2):
-        made = sites.train({n: x[n] if n in program.sides.front.names else carried[n] for n in x}, order[:, place])
+    for client in Cohort.whole(order):
+        start = {n: x[n] if n in program.sides.front.names else carried[n] for n in x}
+        made = sites.train(start, client).x
         carried = made
         mine.append(made)
     wanted = {n: (mine[0][n] + mine[1][n]) / 2 if n in program.sides.front.names else carried[n] for n in x}
-    assert far(program.algorithm.round(x, order, sites), wanted) < 1e-15
+    assert far(round_of(program, x), wanted) < 1e-15
 
 
 # tau_m
@@ -193,10 +194,10 @@ def test_clients_with_few_samples_take_fewer_steps(spec: str) -> None:
         taken.append(min(7, passes * -(-held // 10)) if passes else 7)
         short = Setting(**{**setting.model_dump(), "local_steps": taken[-1], "algorithm": "sequential"})
         plain = Plain(program.net, baton.datasets.load("digits", 40), program.clients)
-        leg = batches(program.clients, program.lanes, 0, torch.tensor([client]), short)
-        want = plain.train(want, program.lanes, leg)
+        leg = drawn_at(program.clients, program.lanes, 0, torch.tensor([client]), short)
+        want = plain.train(want, step_of(program.lanes, leg), leg)
     assert len(set(taken)) > 1 or not passes
-    assert far(program.algorithm.round(x, order, Simulation(program, 0)), want) < 1e-13
+    assert far(round_of(program, x), want) < 1e-13
 
 
 # What crosses
@@ -234,8 +235,8 @@ def test_a_step_is_its_messages_and_nothing_else_is_shared(spec: str) -> None:
     assert isinstance(posted.legs, SplitLegs)
     post = posted.legs.wire = Post()
     x = posted.net.init(posted.seeds)
-    leg = posted.draw(0, posted.order(0))[0]
-    made, wanted = (p.legs.train(x, p.lanes, leg) for p in (posted, straight))
+    leg = posted.ahead(0, posted.order(0))[0]
+    made, wanted = (p.legs.train(x, step_of(p.lanes, leg), leg) for p in (posted, straight))
     assert all(torch.equal(made[name], wanted[name]) for name in x)
     assert [letter[:2] for letter in post.letters] == 2 * MESSAGES[spec]  # two steps
     shapes = {what: shape for _, what, shape in post.letters}
@@ -259,7 +260,8 @@ def test_the_server_sees_neither_samples_nor_the_clients_parameters(spec: str, m
                 return known(self, *given)  # type: ignore[operator]
 
             monkeypatch.setattr(kind, method, spy)
-    legs.train(program.net.init(program.seeds), program.lanes, program.draw(0, program.order(0))[0])
+    leg = program.ahead(0, program.order(0))[0]
+    legs.train(program.net.init(program.seeds), step_of(program.lanes, leg), leg)
     assert seen
     server = {*legs.sides.back.names}
     for given in seen:
@@ -278,12 +280,12 @@ def test_the_smashed_data_get_keyed_noise() -> None:
     program = whole("lenet5")
     quiet, noisy, again = (cut_as(program, f"ssl:cut=0.5{more}") for more in ("", *[",smash_noise=0.5"] * 2))
     heard: list[Tensor] = []
-    x, leg = program.net.init(program.seeds), program.draw(0, program.order(0))[0]
+    x, leg = program.net.init(program.seeds), program.ahead(0, program.order(0))[0]
     one = leg._replace(places=leg.places[:, :1], weight=leg.weight[:, :1], key=leg.key[:, :1])
     for p in (quiet, noisy, again):
         assert isinstance(p.legs, SplitLegs)
         p.legs.wire.listen = lambda _way, what, t: heard.append(t) if what == "smashed data" else None
-        p.legs.train(x, p.lanes, one)
+        p.legs.train(x, step_of(p.lanes, one), one)
     size = heard[0].flatten(2).square().mean(2).sqrt().view(2, 2, 1, 1, 1)
     added = ((heard[1] - heard[0]) / size).flatten()  # 2 lanes x 2 samples x 256
     assert torch.equal(heard[1], heard[2])
@@ -298,7 +300,7 @@ def test_with_noise_the_gradient_is_that_of_the_noisy_model(spec: str) -> None:
     program = cut_as(whole("mlp"), spec)
     legs = program.legs
     assert isinstance(legs, SplitLegs)
-    x, leg = program.net.init(program.seeds), program.draw(0, program.order(0))[0]
+    x, leg = program.net.init(program.seeds), program.ahead(0, program.order(0))[0]
     x["1.bias"][1] = -100.0  # this lane's hidden units are dead
     at, key, weight = leg.places[:, 0], leg.key[:, 0], leg.weight[:, 0]
     samples, y = program.clients.x[at], program.clients.y[at]
@@ -325,7 +327,7 @@ def test_split_legs_are_never_trained_in_another_way(monkeypatch: pytest.MonkeyP
 
     whole_ = program.legs.outputs.__self__  # type: ignore[attr-defined]
     monkeypatch.setattr(type(whole_), "train", trained)
-    Simulation(program, 0).train(program.net.init(program.seeds), torch.tensor([0]))
+    sites_of(program).train(program.net.init(program.seeds), Cohort(torch.tensor([0])))
 
 
 @pytest.mark.parametrize(

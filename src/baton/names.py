@@ -261,6 +261,16 @@ def _shown(key: str, default: Any) -> str:
     return f"{key}={'…' if default is inspect.Parameter.empty else _text(default)}"
 
 
+def says(function: Callable[..., Any]) -> str:
+    """What a function says of itself, in the first line of its docstring."""
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+def columns(function: Callable[..., Any]) -> list[str]:
+    """The options marked `lane`."""
+    return list(_marks(function))
+
+
 def option(field: str, spec: str, known: Mapping[str, Any], key: str) -> Value | None:
     """The value of one option of a spec, given or by default; None where it has no such option."""
     _, function, given = bind(field, spec, known)

@@ -56,8 +56,12 @@ class Cohort:
 
     def __getitem__(self, part: slice) -> "Cohort":
         """Some of them, or all in another order: cohort[:3], cohort[::-1]."""
-        columns = list(range(len(self)))[part]
-        return Cohort(self.index[:, columns], None if self.places is None else tuple(self.places[c] for c in columns))
+        first, stop, step = part.indices(len(self))
+        columns = range(first, stop, step)
+        backwards = step < 0 and len(columns) > 0  # torch cuts forwards only, and a list would have to go to the device
+        cut = slice(columns[-1], columns[0] + 1, -step) if backwards else slice(first, max(first, stop), abs(step))
+        index = self.index[:, cut].flip(1) if backwards else self.index[:, cut]
+        return Cohort(index, None if self.places is None else tuple(self.places[c] for c in columns))
 
     def chains(self, count: int) -> list["Cohort"]:
         """Cut into chains of equal length, side by side: the first of every chain, the second of every chain, ..."""
@@ -76,9 +80,9 @@ class Facts(NamedTuple):
 class Reply:
     """What came back of some legs: the models, and what belongs to them."""
 
-    def __init__(self, x: Params, facts: Callable[[], Facts], came: Tensor | None = None) -> None:
-        """x: trained; where a leg did not come back, what it was given. came: None: all did."""
-        self.x, self._facts, self.came = x, facts, came
+    def __init__(self, x: Params, facts: Callable[[], Facts], came: Tensor | None = None, even: bool = False) -> None:
+        """x: trained; where a leg did not come back, what it was given. came: None: all did. even: all took K steps."""
+        self.x, self._facts, self.came, self.even = x, facts, came, even
 
     @cached_property
     def facts(self) -> Facts:
@@ -143,7 +147,7 @@ class Leg(NamedTuple):
 class Local(NamedTuple):
     """What a client does around its steps, and keeps from visit to visit. Leaves [L, C, ...]; `sent` broadcasts.
 
-    What is kept is handed over as a copy: these functions may write over it.
+    What is kept is handed over as a copy: these functions may write over it. What begin wrote over, end does not find.
     """
 
     init: Callable[[Params], Params]  # the first model [L, ...] -> what every client keeps at first [L, ...]

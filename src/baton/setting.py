@@ -12,9 +12,10 @@ from baton.errors import BadInput, nearest
 from baton.failures import FAILURES, POLICIES, failing, policy
 from baton.fields import Fields
 from baton.models import MODELS
-from baton.names import canonical, shared
+from baton.names import canonical, shared, split
 from baton.partitions import PARTITIONS
 from baton.schedules import SCHEDULES
+from baton.usercode import own
 
 FORMAT = 1  # part of every run_id: raised when the same setting would give other numbers
 
@@ -109,6 +110,11 @@ class Setting(Fields, BaseModel):
         fields = self.model_dump(exclude=set(APART))
         fields["algorithm"] = shared("algorithm", self.algorithm, algorithms.ALGORITHMS)
         return json.dumps({"data": datasets.shape(self.dataset), **fields}, sort_keys=True)
+
+    @property
+    def theirs(self) -> bool:
+        """Whether any of it is a user's own code."""
+        return any(own(split(field, getattr(self, field), known)[0]) for field, known in ROOMS.items())
 
     @property
     def steps(self) -> int:

@@ -2,15 +2,34 @@
 
 import importlib
 import inspect
+import os
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from baton.errors import BadInput, nearest
 
-NOT_THEIRS = ("<", str(Path(__file__).parent), *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")))
+_OURS = (str(Path(__file__).parent), *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")))
+NOT_THEIRS = ("<", *(f"{folder}{os.sep}" for folder in _OURS))  # how the names of such files begin
+
+
+def own(name: str) -> bool:
+    """Whether a name, without its options, is a path to a user's own function, not a registered one."""
+    return ":" in name
+
+
+class Line(NamedTuple):
+    """One line of a user's own."""
+
+    name: str  # of its function
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.place}"
 
 
 def imported(field: str, name: str, known: Iterable[str]) -> Callable[..., Any]:
@@ -35,31 +54,80 @@ def imported(field: str, name: str, known: Iterable[str]) -> Callable[..., Any]:
 
 def call(field: str, name: str, function: Callable[..., Any], *given: Any, **options: Any) -> Any:
     """What the function of this name gives; a registered one's errors are ours, and seen whole."""
-    if ":" not in name:
+    if not own(name):
         return function(*given, **options)
     try:
         return function(*given, **options)
     except BadInput:
         raise
     except Exception as error:
-        if type(error).__name__ == "OutOfMemoryError":  # the device's, not theirs
+        if _the_devices(error):
             raise
-        raise BadInput(f"{field}: {name!r} failed ({told(error)})") from error
+        place = "" if lines(error) else f"; {written_in(function)}"  # it was called in a way that it cannot be
+        what = told(error, name.partition(":")[2])
+        raise BadInput(f"{field}: {name!r} failed ({what}{place})") from error
+
+
+@contextmanager
+def blamed(theirs: bool = True) -> Iterator[None]:
+    """What a user's own lines raise in here, wherever they were called from, is told in one line.
+
+    theirs: whether there can be any; without, all errors are ours.
+    """
+    try:
+        yield
+    except BadInput:
+        raise
+    except Exception as error:
+        found = lines(error)
+        if not theirs or not found or _the_devices(error):
+            raise
+        raise BadInput(f"{found[-1]}: {_what(error)}") from error
 
 
 def written_in(function: Callable[..., Any]) -> str:
     """Where a function is written, for error lines: `rounds in mine.py, line 7`."""
     plain = inspect.unwrap(function)
-    code = getattr(plain, "__code__", None)  # a class or an object that can be called has none
-    if code is None:
-        return type(plain).__name__
-    return f"{plain.__name__} in {Path(code.co_filename).name}, line {code.co_firstlineno}"
+    while isinstance(plain, partial):
+        plain = inspect.unwrap(plain.func)
+    code = getattr(plain, "__code__", None)
+    if code is not None:
+        return f"{plain.__name__} in {Path(code.co_filename).name}, line {code.co_firstlineno}"
+    made = plain if inspect.isclass(plain) else type(plain)  # an object that can be called
+    try:
+        return f"{made.__name__} in {Path(inspect.getfile(made)).name}, line {inspect.getsourcelines(made)[1]}"
+    except (OSError, TypeError):  # not written in Python, or not in a file
+        return str(getattr(plain, "__name__", made.__name__))
 
 
-def told(error: BaseException) -> str:
-    """What went wrong and the last of the user's own lines on the way there."""
-    what = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
-    lines = [line for line in traceback.extract_tb(error.__traceback__) if not line.filename.startswith(NOT_THEIRS)]
-    if not lines or isinstance(error, SyntaxError):  # which says its own place
-        return what
-    return f"{what} in {Path(lines[-1].filename).name}, line {lines[-1].lineno}"
+def place(name: str, function: Callable[..., Any]) -> str:
+    """Where a user's own function is written, for the end of an error line; nothing, where it is a registered one."""
+    return f" ({written_in(function)})" if own(name) else ""
+
+
+def told(error: BaseException, known: str = "") -> str:
+    """What went wrong and the last of the user's own lines on the way there; known: a function that needs no name."""
+    found = lines(error)
+    if not found or isinstance(error, SyntaxError):  # which says its own place
+        return _what(error)
+    last = found[-1]
+    return f"{_what(error)} in {last.place}" if last.name in ("<module>", known) else f"{_what(error)}; {last}"
+
+
+def _what(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
+
+
+def lines(error: BaseException) -> list[Line]:
+    """The user's own lines on the way to an error."""
+    found: list[Line] = []
+    for line in traceback.extract_tb(error.__traceback__):
+        if not line.filename.startswith(NOT_THEIRS):
+            inside = found and line.name in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
+            name = found[-1].name if inside else line.name
+            found.append(Line(name, f"{Path(line.filename).name}, line {line.lineno}"))
+    return found
+
+
+def _the_devices(error: BaseException) -> bool:
+    return type(error).__name__ == "OutOfMemoryError"

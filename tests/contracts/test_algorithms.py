@@ -16,7 +16,7 @@ from baton.lanes import Params
 from baton.seam import Facts
 from baton.setting import Setting
 from baton.simulate.engine import Program, advance, first
-from baton.simulate.kept import Kept
+from baton.simulate.kept import Kept, laid_out
 from baton.simulate.sites import Simulation
 from baton.store import History, Snapshot
 from baton.store.snapshot import named
@@ -49,7 +49,7 @@ def leaves(at: Snapshot) -> Params:
 
 def round_of(p: Program, state: State, number: int = 0, tables: Params | None = None) -> State:
     """One round, with nothing drawn ahead."""
-    order, kept = p.order(number), Kept(tables or {})
+    order, kept = p.order(number), Kept(laid_out(tables or {}, None))
     made = p.algorithm.round(state, Cohort.whole(order), Simulation(p, p.now(number, p.rate(number)), order, kept=kept))
     kept.settle(None)
     return made
@@ -84,7 +84,7 @@ def test_a_round_is_pure(spec: str, world: str) -> None:
     """It sees its arguments and returns new state; only what clients keep is written, and only by their rows."""
     p = program(spec, world)
     at = first(p)
-    given, tables = at.state, {name: leaf.clone() for name, leaf in at.clients.items()}
+    given, tables = at.state, laid_out({name: leaf.clone() for name, leaf in at.clients.items()}, None)
     before, data = copied(given), [t.clone() for t in p.clients if isinstance(t, Tensor)]
     one = round_of(p, given, tables=at.clients)
     two = round_of(p, given, tables=tables)
@@ -319,7 +319,7 @@ def test_participants_without_any_sample_change_nothing(spec: str) -> None:
     assert int(held[empty]) == 0
     at = first(p)
     order = torch.tensor([[empty]])
-    kept = Kept(at.clients)
+    kept = Kept(laid_out(at.clients, None))
     made = p.algorithm.round(at.state, Cohort.whole(order), Simulation(p, p.now(0, p.rate(0)), order, kept=kept))
     kept.settle(None)
     assert all(torch.equal(made.model[name], leaf) for name, leaf in at.state.model.items())

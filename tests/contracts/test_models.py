@@ -11,8 +11,8 @@ from baton.models import MODELS
 from baton.nn import Net
 from baton.setting import Setting
 from baton.simulate.engine import Program
-from baton.simulate.rounds import Simulation
 from contracts.examples import BAD, CPU, data_for, examples, missing, refused
+from steps import round_of
 
 EVERY = pytest.mark.parametrize("spec", examples("model"))
 SAME_START = {"quadratic"}  # starts at one point whatever the seed: the paper's x = 10
@@ -120,7 +120,7 @@ def test_every_parameter_of_a_model_is_trained(spec: str, algorithm: str) -> Non
     setting = Setting(dataset=data_for("model", spec), model=spec, algorithm=algorithm, **common)
     program = Program([setting], CPU)
     x = program.net.init([1])
-    made = program.algorithm.round(x, program.order(0), Simulation(program, 0))
+    made = round_of(program, x)
     assert all(not torch.equal(made[name], leaf) for name, leaf in x.items())
     assert all(bool(leaf.isfinite().all()) for leaf in made.values())
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from baton.algorithms.base import Algorithm
+from baton.algorithms.checks import held_to
 from baton.algorithms.fedavgm import fedavgm
 from baton.algorithms.fedprox import fedprox
 from baton.algorithms.fedseq import fedseq
@@ -13,10 +14,9 @@ from baton.algorithms.scaffold import scaffold
 from baton.algorithms.sequential import sequential
 from baton.algorithms.splitfed import splitfed
 from baton.algorithms.ssl import ssl
-from baton.errors import BadInput
 from baton.names import bind, lanes_of
 from baton.seam import Cohort, Leg, Local, Now, Reply, Sites, Split, State
-from baton.usercode import call, written_in
+from baton.usercode import call, own
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "sequential": sequential,
@@ -53,11 +53,8 @@ def build(
     name, make, options = bind("algorithm", specs[0], ALGORITHMS)
     numbers = [lanes_of("algorithm", each, ALGORITHMS) for each in specs]
     columns = {k: torch.tensor([n[k] for n in numbers], dtype=dtype, device=device) for k in numbers[0]}
-    made = call("algorithm", name, make, **{**options, **columns})
-    if not isinstance(made, Algorithm):
-        what = type(made).__name__
-        raise BadInput(f"algorithm: {name} ({written_in(make)}) made a {what}; an Algorithm is right")
-    return made
+    made: Algorithm = call("algorithm", name, make, **{**options, **columns})
+    return held_to(made, name, make) if own(name) else made
 
 
 def called(spec: str) -> str:

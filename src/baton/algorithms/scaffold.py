@@ -19,7 +19,10 @@ def scaffold(*, server_lr: Tensor = lane(1.0, above=0.0), weighting: str = "unif
         x, c = state.model, state.server
         reply = sites.train(x, order, sent=c)
         mean = average(reply.x, weights(reply, weighting))
-        return State(move(x, mean), _controls(x, c, reply, sites.now))
+        alike = reply.even and weighting == "uniform"  # the mean direction is that of the mean
+        return State(
+            move(x, mean), _evenly(x, c, mean, reply, sites.now) if alike else _controls(x, c, reply, sites.now)
+        )
 
     return Algorithm(round, server=_zeros, local=Local(_none_yet, _shift, _direction))
 
@@ -42,18 +45,20 @@ def _direction(kept: Params, sent: Params, leg: Leg) -> Params:  # noqa: ARG001
     return leg.direction
 
 
+def _evenly(x: Params, c: Params, mean: Params, reply: Reply, now: Now) -> Params:
+    """The same where all legs took K steps: c + (S/M) ((x - mean) / (K lr) - c)."""
+    share = reply.reach.shape[1] / now.clients
+    each = share / (reply.reach[:, 0] * now.lr)
+    return {n: (x[n] - mean[n]).mul_(per_lane(each, leaf)).add_(leaf, alpha=1 - share) for n, leaf in c.items()}
+
+
 def _controls(x: Params, c: Params, reply: Reply, now: Now) -> Params:
     """c + (1/M) sum of c_i+ - c_i over the participants, where c_i+ - c_i = (x - y) / (K lr) - c."""
-    each = _inverse(reply.reach, now.lr.unsqueeze(1)) / now.clients  # [L, C]
-    came = reply.reach > 0 if reply.came is None else reply.came & (reply.reach > 0)
-    each, stays = torch.where(came, each, 0.0), 1 - came.sum(1).to(each.dtype) / now.clients
+    way = reply.reach * now.lr.unsqueeze(1)  # [L, C]
+    came = way > 0 if reply.came is None else reply.came & (way > 0)
+    each, stays = torch.where(came, 1 / way / now.clients, 0.0), 1 - came.sum(1).to(way.dtype) / now.clients
     total, new = each.sum(1), {}
     for n, leaf in c.items():
         moved = torch.einsum("ls,ls...->l...", -each.to(leaf.dtype), reply.x[n])
         new[n] = moved.addcmul_(per_lane(total, leaf), x[n]).addcmul_(per_lane(stays, leaf), leaf)
     return new
-
-
-def _inverse(reach: Tensor, lr: Tensor) -> Tensor:
-    """1 / (K lr); 0 where no step was taken."""
-    return torch.where(reach > 0, 1 / (reach * lr), 0.0)

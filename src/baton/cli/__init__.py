@@ -6,6 +6,7 @@ import sys
 from baton.cli import advise, bounds, constants, data, export, leak, ledger, look, pages, partition, train, tune
 from baton.cli.common import app
 from baton.errors import BadInput
+from baton.usercode import blamed
 
 __all__ = [
     "advise",
@@ -29,7 +30,8 @@ def main() -> None:
     """Bad input: one line, exit code 2. Interrupted: 130."""
     sys.path.insert(0, os.getcwd())  # yourmodule:factory is looked for here too, as under `python -m`
     try:
-        app()
+        with blamed():
+            app()
     except BadInput as error:
         print(f"baton: {error}", file=sys.stderr)
         raise SystemExit(2) from None

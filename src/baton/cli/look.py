@@ -1,7 +1,10 @@
 """`baton list`, `baton show`: what exists and what was trained."""
 
+import re
 from math import isfinite
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,11 +16,17 @@ from baton.errors import BadInput
 if TYPE_CHECKING:
     from baton.store import Store
 
+TITLES = {"failures": "failures", "on_failure": "policies"}  # rooms whose names are no singulars
+
 
 @app.command(name="list")
 def list_(
     what: Annotated[
-        str, typer.Argument(help="datasets, partitions, models, algorithms, schedules, studies or runs.")
+        str,
+        typer.Argument(
+            help="datasets, partitions, models, algorithms, schedules, lr_schedules, failures, policies, studies or "
+            "runs; with what each does."
+        ),
     ] = "",
     model: Annotated[
         str | None,
@@ -35,13 +44,13 @@ def list_(
     """What names exist, where models may be cut, and what is in the store."""
     from baton import study as studies
     from baton.errors import nearest
-    from baton.names import signature
+    from baton.names import columns, says, signature
     from baton.setting import ROOMS
     from baton.store import Store
 
-    found: dict[str, list[str]] = {
-        f"{room}s": [signature(n, f) for n, f in known.items()] for room, known in ROOMS.items()
-    }
+    rooms = {TITLES.get(room, f"{room}s"): known for room, known in ROOMS.items()}
+    found: dict[str, list[str]] = {room: [signature(n, f) for n, f in known.items()] for room, known in rooms.items()}
+    about = {n: {"says": says(f), "lanes": columns(f)} for n, f in rooms.get(what, {}).items()}
     found["studies"] = studies.shipped()
     store = Store(runs)
     if what and what not in (*found, "runs"):
@@ -54,13 +63,14 @@ def list_(
     stored = [_summary(store, run) for run in store.ids()] if what in ("", "runs") else []
     if as_json:
         shown: dict[str, Any] = {key: found[key] for key in found if what in ("", key)}
+        shown |= {"about": about} if about else {}
         shown |= {} if what in found else {"runs": stored}
         shown |= {"cuts": {n: [c._asdict() for c in own] for n, (_, own) in found_cuts.items()}} if found_cuts else {}
         print_json(shown)
         return
     for key, names in found.items():
         if what in ("", key) and not model:
-            print(f"{key}:", *names, sep="\n  ")
+            print(f"{key}:", *_lines(names, list(about.values())), sep="\n")
     for name, (shape, own) in found_cuts.items():
         print(*([] if model else [""]), *cuts.lines(name, shape, own), sep="\n")
     if what in ("", "runs"):
@@ -71,6 +81,25 @@ def list_(
                     **entry
                 )
             )
+
+
+def _lines(names: list[str], about: list[dict[str, Any]]) -> list[str]:
+    """Names with their options, each with what it does where that is known, in lines that fit."""
+    width = max(40, min(120, get_terminal_size((80, 24)).columns))
+    lines = list[str]()
+    for name, more in zip(names, about or [{}] * len(names), strict=True):
+        line = "  "
+        for part in re.findall("[^,]+,?", name):  # broken at commas: there are no blanks
+            if len(line) + len(part) > width:
+                lines.append(line)
+                line = "    "
+            line += part
+        lines.append(line)
+        lanes = f"Lanes: {', '.join(more['lanes'])}." if more.get("lanes") else ""
+        lines += wrap(f"{more.get('says', '')} {lanes}", width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    if any(more["lanes"] for more in about):
+        lines.append("Runs that differ in lanes alone train together.")
+    return lines
 
 
 @app.command(name="show")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from baton.lanes import Lanes
 from baton.names import bind
 from baton.partitions import PARTITIONS, Owner, natural
 from baton.setting import Setting
+from baton.usercode import call, place
 
 
 class Clients(NamedTuple):
@@ -39,17 +40,35 @@ def owners(dataset: str, partition: str, clients: int) -> Owner:
     data = datasets.load(dataset, clients)
     name, split, params = bind("partition", partition, PARTITIONS)
     labels = data.y.numpy()
+    owner: Owner | None
     if name == "natural":
         owner = natural(labels, clients, None if data.owner is None else data.owner.numpy())
     elif data.classes == 0:
         raise BadInput(f"partition: {partition!r} splits labelled samples; this data set's own clients are 'natural'")
     else:
-        owner = np.asarray(split(labels, clients, **params))
-    if owner.shape != labels.shape or owner.min() < -1 or owner.max() >= clients:
-        raise BadInput(
-            f"partition: {partition!r} must give each of the {len(labels)} samples a client from 0 to {clients - 1}"
-        )
+        owner = _as_owner(call("partition", name, split, labels, clients, **params))
+    if owner is None or owner.shape != labels.shape or owner.min() < -1 or owner.max() >= clients:
+        what = f"must give each of the {len(labels)} samples a client from 0 to {clients - 1}, or -1 for none"
+        raise BadInput(f"partition: {partition!r} {what}{_but(owner)}{place(name, split)}")
     return owner
+
+
+def _as_owner(made: Any) -> Owner | None:
+    """What a partition made, as an array of whole numbers; None where it is none."""
+    try:
+        found = np.asarray(made)
+    except Exception:
+        return None
+    return found if found.dtype.kind in "iu" else None
+
+
+def _but(owner: Owner | None) -> str:
+    """What is wrong with an owner of samples."""
+    if owner is None:
+        return "; what it gives is no array of whole numbers"
+    if owner.ndim != 1:
+        return f"; it gives the shape {owner.shape}"
+    return f"; it gives {len(owner)}" + (f", from {owner.min()} to {owner.max()}" if len(owner) else "")
 
 
 def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device) -> tuple[Clients, Tensor]:

@@ -4,7 +4,9 @@ from functools import lru_cache
 
 from baton.datasets import cifar10, cinic10, digits, fashion_mnist, mnist, quadratic
 from baton.datasets.base import Dataset, Optimum, Source, prepared
+from baton.datasets.own import checked
 from baton.names import bind, split
+from baton.usercode import call, own
 
 DATASETS: dict[str, Source] = {
     "quadratic": quadratic.PAIR,
@@ -36,6 +38,6 @@ def shape(spec: str) -> str:
 @lru_cache(maxsize=64)
 def load(spec: str, clients: int) -> Dataset:
     """The data set a spec names."""
-    _, loader, params = bind("dataset", spec, LOADERS)
-    data: Dataset = loader(clients, **params)
-    return data
+    name, loader, params = bind("dataset", spec, LOADERS)
+    data: Dataset = call("dataset", name, loader, clients, **params)
+    return checked(data, name, loader) if own(name) else data

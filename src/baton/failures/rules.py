@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from baton.errors import BadInput
 from baton.names import bind
-from baton.usercode import call
+from baton.usercode import call, place
 
 
 class Failing(NamedTuple):
@@ -73,7 +73,7 @@ def failing(spec: str) -> Failing:
     name, function, options = bind("failures", spec, FAILURES)
     found = call("failures", name, function, **options)
     if not isinstance(found, Failing):
-        raise BadInput(f"failures: {name!r} gives {type(found).__name__}; a Failing is right")
+        raise BadInput(f"failures: {name!r} gives {type(found).__name__}; a Failing is right{place(name, function)}")
     return found
 
 
@@ -83,7 +83,7 @@ def policy(spec: str) -> Policy:
     name, function, options = bind("on_failure", spec, POLICIES)
     found = call("on_failure", name, function, **options)
     if not isinstance(found, Policy):
-        raise BadInput(f"on_failure: {name!r} gives {type(found).__name__}; a Policy is right")
+        raise BadInput(f"on_failure: {name!r} gives {type(found).__name__}; a Policy is right{place(name, function)}")
     return found
 
 

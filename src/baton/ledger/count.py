@@ -152,7 +152,7 @@ class Counting:
         own = _Origin(frozenset([number]), number)
         made = {name: self.seen.put(_some((*shape, *self.small[name]), kind, 1 + number), own) for name in x}
         steps = torch.full(shape, self.now.local_steps)
-        return Reply(made, lambda: Facts(torch.ones(shape, dtype=torch.int64), steps, steps.to(kind)))
+        return Reply(made, lambda: Facts(torch.ones(shape, dtype=torch.int64), steps, steps.to(kind)), None, True)
 
     def home(self, x: Params) -> Params:
         """The model is at the server from here on."""

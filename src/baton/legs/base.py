@@ -3,10 +3,12 @@
 from functools import partial
 from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from baton.clients import Batches
 from baton.lanes import Params, per_lane
+from baton.seam import Local
 
 
 class Step(NamedTuple):
@@ -55,6 +57,27 @@ def directed(legs: Legs, x: Params, step: Step, batches: Batches, inverse: Tenso
     quick = getattr(legs, "directed", None)
     made: tuple[Params, Params] = (quick or partial(measured, legs))(x, step, batches, inverse)
     return made
+
+
+def shift_of(local: Local, kept: Params, sent: Params) -> Params:
+    """What clients add to their steps, in memory that a leg may write over.
+
+    That is theirs where begin wrote it over what was kept; anything else may be wanted again, and is copied.
+    """
+    before = [(leaf, leaf._version) for leaf in kept.values()]
+    made = local.begin(kept, sent)
+    spent = {_memory(leaf) for leaf, version in before if leaf._version != version}
+    return {name: leaf if _memory(leaf) in spent else leaf.clone() for name, leaf in made.items()}
+
+
+def _memory(x: Tensor) -> int:
+    return x.untyped_storage().data_ptr()
+
+
+def inverse_of(reach: Tensor, lr: Tensor) -> Tensor:
+    """1 / (lr reach); 0 where nothing moved."""
+    way = reach * lr
+    return torch.where(way > 0, 1 / way, 0.0)
 
 
 def measured(legs: Legs, x: Params, step: Step, batches: Batches, inverse: Tensor) -> tuple[Params, Params]:

@@ -34,11 +34,26 @@ class Cuda:
         widest = max(prod(layer.shape) for layer in layers)
         self.bytes_each = 4 * (prod(clients.x.shape[1:]) + 2 * widest)  # of a sample, a layer's input and output
 
+    @property
+    def layout(self) -> "cuda.Kernels":
+        """How models lie in memory: arenas, and their leaves as views."""
+        return self.kernels
+
     def train(self, x: Params, step: Step, batches: Batches) -> Params:
         """K steps."""
-        k, legs = self.kernels, len(step.lr)
-        flat = k.flat(x)
-        rule = self._rule(step, flat)
+        start = self.kernels.flat(x)
+        return self.kernels.leaves(self._train(start, self._rule(step, start), step, batches))
+
+    def directed(self, x: Params, step: Step, batches: Batches, inverse: Tensor) -> tuple[Params, Params]:
+        """K steps, and each leg's mean direction; it is written over the shift, where that has a lane a leg."""
+        k, start = self.kernels, self.kernels.flat(x)
+        rule = self._rule(step, start)
+        end = self._train(start, rule, step, batches)
+        return k.leaves(end), k.leaves(k.direction(start, end, rule.shift, inverse))
+
+    def _train(self, start: Tensor, rule: cuda.Rule, step: Step, batches: Batches) -> Tensor:
+        """From arena to arena; the first is left as it is."""
+        k, legs, flat = self.kernels, len(step.lr), start
         if len(flat) < legs:
             flat = flat.repeat_interleave(legs // len(flat), 0)
         operands, into = k.operands(flat), None  # the first step leaves x as it is, the others write over their own
@@ -47,7 +62,7 @@ class Cuda:
             samples = self._samples(self.clients.x, at, key if self.data.augment else None)
             given = (samples, self.clients.y[at], weight, key, rule._replace(lr=lr))
             flat, operands = into = k.step(flat, operands, *given, into=into)
-        return k.leaves(flat)
+        return flat
 
     def _rule(self, step: Step, start: Tensor) -> cuda.Rule:
         """The step with its arenas, made once a leg; start: the arena of x, which no step writes over."""

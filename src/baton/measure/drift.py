@@ -25,7 +25,7 @@ from baton.seam import Cohort, State
 from baton.setting import Setting
 from baton.simulate import memory as mem
 from baton.simulate.engine import Program, Snapshot, advance, start
-from baton.simulate.kept import Kept
+from baton.simulate.kept import Kept, laid_out
 from baton.simulate.sites import Simulation
 
 
@@ -110,7 +110,7 @@ def _of(programs: list[Program], at: Snapshot) -> Drift:
         legs = Watched(program.legs, state.model, lanes, device)
         now = program.now(at.round, program.rate(at.round), program.algorithm.kind(at.round))
         order = program.order(at.round)
-        sites = Simulation(program, now, order, kept=Kept(_wide(at.clients, lanes)), legs=legs)
+        sites = Simulation(program, now, order, kept=Kept(laid_out(_wide(at.clients, lanes), None)), legs=legs)
         program.algorithm.round(state, Cohort.whole(order), sites)
         each.append(legs.total)
     total = torch.cat(each)

@@ -17,6 +17,7 @@ from baton.models.quadratic import quadratic
 from baton.models.resnet18 import resnet18
 from baton.models.vgg9 import vgg9
 from baton.names import bind
+from baton.usercode import call, place
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "quadratic": quadratic,
@@ -39,7 +40,11 @@ def factory(spec: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.
         raise BadInput(f"model: {name!r} takes images of shape (channels, height, width), not {shape}; mlp takes any")
 
     def module() -> nn.Module:
-        made: nn.Module = build(shape, classes, **params)
+        made: nn.Module = call("model", name, build, shape, classes, **params)
+        if not isinstance(made, nn.Module):
+            raise BadInput(f"model: {name!r} gives a {type(made).__name__}; a Module is right{place(name, build)}")
+        if next(made.parameters(), None) is None:
+            raise BadInput(f"model: {name!r} gives a {type(made).__name__} without parameters{place(name, build)}")
         return made
 
     module.__name__ = spec  # for error lines

@@ -22,7 +22,7 @@ class Quadratic(nn.Module):
 
 
 def quadratic(shape: tuple[int, ...], classes: int, *, start: float = 10.0) -> nn.Module:
-    """For the quadratic data sets only."""
+    """The point x itself, for the quadratic data sets only."""
     if classes:
         raise BadInput("model: 'quadratic' fits only the quadratic data sets; logistic or mlp take images")
     if not abs(start) < float("inf"):

@@ -16,6 +16,7 @@ from baton.nn.flops import flops
 from baton.nn.graph import Layer, layers
 from baton.nn.pooling import quicken
 from baton.nn.swap import swap
+from baton.usercode import told, written_in
 
 _GENERATOR = threading.Lock()  # torch has one for all threads
 
@@ -47,13 +48,15 @@ def _try(module: nn.Module, sample: Tensor, name: str) -> None:
     with _GENERATOR, torch.random.fork_rng(devices=[]), torch.no_grad():
         before = torch.get_rng_state()
         try:
-            module.train()(sample)
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            reason = str(error).splitlines()[0]
+            made = module.train()(sample)
+        except Exception as error:
             raise BadInput(
-                f"model: {name!r} cannot take samples of shape {tuple(sample.shape[1:])}: {reason}"
+                f"model: {name!r} cannot take samples of shape {tuple(sample.shape[1:])} ({told(error)})"
             ) from error
         drawn = not torch.equal(torch.get_rng_state(), before)
+    if not isinstance(made, Tensor):
+        what = f"{written_in(type(module).forward)}, gives a {type(made).__name__}"
+        raise BadInput(f"model: {name!r}: {what}; a tensor, one row a sample, is right")
     if drawn:
         raise BadInput(f"model: {name!r} draws from torch's global generator; use nn.Dropout, which is keyed")
 

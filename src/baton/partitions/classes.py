@@ -8,7 +8,7 @@ from baton.partitions.holders import allocations, check_classes, none_found
 
 
 def classes(labels: Ints, clients: int, *, C: int, seed: int = 0) -> Ints:
-    """labels [N] -> owner [N]: C different classes a client at random, then each class's samples at random.
+    """C different classes a client at random, then each class's samples at random, in equal parts.
 
     Exactly C classes at every client, every class at some client, and parts of a class equal up to one sample.
     """

@@ -20,7 +20,7 @@ from baton.partitions.holders import Holders, everyone
 
 
 def dirichlet(labels: Ints, clients: int, *, alpha: float, min_samples: int = 1, seed: int = 0) -> Ints:
-    """labels [N] -> owner [N]: each class cut among all clients; drawn again until all have min_samples."""
+    """Each class cut among all clients in Dirichlet proportions; drawn again until all have min_samples."""
     check_alpha("dirichlet", alpha)
     check_samples(len(labels), clients, min_samples)
     found, draw = classes_of(labels), generator(seed, 1)

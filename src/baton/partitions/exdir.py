@@ -21,7 +21,7 @@ def exdir(
     exact: bool = False,
     seed: int = 0,
 ) -> Ints:
-    """labels [N] -> owner [N].
+    """Extended Dirichlet: first C classes a client, then each class in Dirichlet proportions among its clients.
 
     form=plain is the paper's text: p_c ~ Dir(alpha q_c), class c cut in these proportions among the clients that hold
     it; every class is held by someone. form=balanced is what the published runs used: a client that holds its fair

@@ -31,7 +31,7 @@ def pin(spec: str) -> str:
 
 
 def file(labels: Ints, clients: int, *, path: Annotated[str, Rest(pin)]) -> Ints:
-    """labels [N] -> owner [N] as the map says: clients 0 .. M - 1, every sample at exactly one of them."""
+    """As a JSON map says: clients 0 .. M - 1, every sample at exactly one of them."""
     match = PINNED.fullmatch(path)
     place = match[1] if match else path
     content = _read(place)

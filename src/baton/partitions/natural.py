@@ -5,7 +5,7 @@ from baton.partitions.draws import Ints
 
 
 def natural(labels: Ints, clients: int, owner: Ints | None = None) -> Ints:
-    """owner [N] as the data set gives it."""
+    """As the data set gives it: the clients that its samples come from."""
     if owner is None:
         raise BadInput(
             "partition: 'natural' needs data that comes with its clients; iid, dirichlet and exdir split any"

@@ -7,7 +7,7 @@ from baton.partitions.draws import Ints, check_pairs, check_samples, generator
 
 
 def shards(labels: Ints, clients: int, *, n: int, min_samples: int = 1, seed: int = 0) -> Ints:
-    """labels [N] -> owner [N]: n M shards whose sizes are equal up to one, dealt out at random, n to each client."""
+    """By label into n M shards whose sizes are equal up to one, dealt out at random, n to each client."""
     if n < 1:
         raise BadInput(f"partition: shards has n={n}; 1 or more shards a client is right")
     samples, count = len(labels), n * clients

@@ -14,7 +14,7 @@ from baton.rates.constant import constant
 from baton.rates.cosine import cosine
 from baton.rates.exponential import exponential
 from baton.rates.step import step
-from baton.usercode import call
+from baton.usercode import call, place
 
 FIELD = "lr_schedule"
 RATES: dict[str, Callable[..., float]] = {
@@ -43,7 +43,8 @@ def build(spec: str) -> Callable[[int], float]:
         number = isinstance(found, int | float)
         if not number or not isfinite(found) or found < 0:
             given_back = found if number else f"a {type(found).__name__}"
-            raise BadInput(f"{FIELD}: {name} gives {given_back} in round {round}; a number, 0 or more, is right")
+            right = f"a number, 0 or more, is right{place(name, function)}"
+            raise BadInput(f"{FIELD}: {name} gives {given_back} in round {round}; {right}")
         return float(found)
 
     return factor

@@ -4,6 +4,6 @@ from baton.rates.base import check_warmup, risen
 
 
 def constant(round: int, *, warmup: int = 0) -> float:
-    """1, after the rounds in which it rises."""
+    """One learning rate in all rounds, after those in which it rises."""
     check_warmup("constant", warmup)
     return 1.0 if (rising := risen(round, warmup)) is None else rising

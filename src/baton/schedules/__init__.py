@@ -12,14 +12,25 @@ from typing import NamedTuple
 from torch import Tensor
 
 from baton.names import bind
-from baton.schedules.base import Declared, checked, declared, declares
+from baton.schedules.base import Declared, checked, declared, declares, inside, once, shaped
 from baton.schedules.fixed import fixed
 from baton.schedules.shuffled import shuffled
 from baton.usercode import call, written_in
 
 SCHEDULES: dict[str, Callable[..., Tensor]] = {"shuffled": shuffled, "fixed": fixed}
 
-__all__ = ["SCHEDULES", "Declared", "Schedule", "build", "checked", "declared", "declares"]
+__all__ = [
+    "SCHEDULES",
+    "Declared",
+    "Schedule",
+    "build",
+    "checked",
+    "declared",
+    "declares",
+    "inside",
+    "once",
+    "shaped",
+]
 
 
 class Schedule(NamedTuple):

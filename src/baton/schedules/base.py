@@ -36,20 +36,38 @@ def declared(schedule: Callable[..., Tensor]) -> Declared:
 
 def checked(order: Any, name: str, n: int, clients: int, participants: int, repeats: bool) -> Tensor:
     """The order [n, S] as int64, refused in one line where it is none. name: how the line calls the schedule."""
-    right = f"a tensor of whole numbers [{n}, {participants}], one row a pair of seed and round, is right"
-    if not isinstance(order, Tensor):
-        raise BadInput(f"schedule: {name} gives a {type(order).__name__}; {right}")
-    if order.shape != (n, participants):
-        raise BadInput(f"schedule: {name} gives the shape {list(order.shape)}; {right}")
-    if order.is_floating_point() or order.is_complex() or order.dtype == torch.bool:
-        raise BadInput(f"schedule: {name} gives {str(order.dtype).removeprefix('torch.')}; {right}")
-    whole: Tensor = order.long()
-    outside = whole[(whole < 0) | (whole >= clients)]
-    if len(outside):
-        raise BadInput(f"schedule: {name} gives client {int(outside[0])}; 0 to {clients - 1} is right")
-    ranked = whole.sort(1).values
-    twice = ranked[:, 1:][ranked[:, 1:] == ranked[:, :-1]]
-    if len(twice) and not repeats:
-        again = f"has client {int(twice[0])} twice in a round"
-        raise BadInput(f"schedule: {name} {again}; each once is right, or @declares(repeats=True)")
+    name = f"schedule: {name}"
+    whole = shaped(order, name, n, participants, "pair of seed and round")
+    inside(whole, name, clients)
+    if not repeats:
+        once(whole, name, "@declares(repeats=True)")
     return whole
+
+
+def shaped(order: Any, name: str, n: int, participants: int, row: str) -> Tensor:
+    """An order as int64; name: how an error line begins, row: what there is one of for each."""
+    right = f"a tensor of whole numbers [{n}, {participants}], one row a {row}, is right"
+    if not isinstance(order, Tensor):
+        raise BadInput(f"{name} gives a {type(order).__name__}; {right}")
+    if order.shape != (n, participants):
+        raise BadInput(f"{name} gives the shape {list(order.shape)}; {right}")
+    if order.is_floating_point() or order.is_complex() or order.dtype == torch.bool:
+        raise BadInput(f"{name} gives {str(order.dtype).removeprefix('torch.')}; {right}")
+    whole: Tensor = order.long()
+    return whole
+
+
+def inside(order: Tensor, name: str, clients: int) -> None:
+    """Refuse clients that there are not."""
+    outside = order[(order < 0) | (order >= clients)]
+    if len(outside):
+        raise BadInput(f"{name} gives client {int(outside[0])}; 0 to {clients - 1} is right")
+
+
+def once(order: Tensor, name: str, otherwise: str) -> None:
+    """Refuse a client that stands twice in a row."""
+    ranked = order.sort(1).values
+    twice = ranked[:, 1:][ranked[:, 1:] == ranked[:, :-1]]
+    if len(twice):
+        again = f"has client {int(twice[0])} twice in a round"
+        raise BadInput(f"{name} {again}; each once is right, or {otherwise}")

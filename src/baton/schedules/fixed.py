@@ -9,5 +9,5 @@ from baton.schedules.shuffled import shuffled
 
 @declares(uniform=True)
 def fixed(seed: Tensor, round: Tensor, clients: int, participants: int) -> Tensor:
-    """seed, round [n] -> order [n, S]. With S < M the other clients never take part."""
+    """One order for the whole run, drawn once from the seed. With S < M the other clients never take part."""
     return shuffled(seed, torch.zeros_like(seed), clients, participants)

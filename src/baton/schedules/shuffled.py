@@ -8,5 +8,5 @@ from baton.schedules.base import declares
 
 @declares(uniform=True, fresh=True)
 def shuffled(seed: Tensor, round: Tensor, clients: int, participants: int) -> Tensor:
-    """seed, round [n] -> order [n, S], uniform over ordered subsets."""
+    """S of M clients in random order, anew each round; uniform over ordered subsets."""
     return rng.choose(rng.bits(seed, rng.ORDER, round), clients, participants)

@@ -14,17 +14,16 @@ from baton.simulate.program import Program
 from baton.simulate.rounds import ahead, captured
 from baton.store import History, Snapshot
 from baton.store.columns import BYTES
-from baton.usercode import call
 
 __all__ = ["Program", "Snapshot", "advance", "first", "start"]
 
 
 def first(program: Program) -> Snapshot:
     """All drawers before the first round."""
-    x, algorithm, name = program.net.init(program.seeds), program.algorithm, program.called
-    now = program.now(0, program.rate(0))
-    server = call("algorithm", name, algorithm.server, x, now) if algorithm.server else {}
-    tables = kept.table(call("algorithm", name, algorithm.local.init, x), now.clients) if algorithm.local else {}
+    x, algorithm, now = program.net.init(program.seeds), program.algorithm, program.now(0, program.rate(0))
+    server = algorithm.server(x, now) if algorithm.server else {}
+    own = algorithm.local.init(x) if algorithm.local else {}
+    tables = kept.table(own, now.clients, program.layout(own))
     return Snapshot(0, State(x, server), tables, torch.full_like(program.lanes.seed, -1), History())
 
 
@@ -38,10 +37,11 @@ def advance(program: Program, at: Snapshot) -> Iterator[Snapshot]:
 
     What clients keep is written in place: a snapshot's is the live table, good until the next one is asked for.
     """
+    tables = kept.laid_out(at.clients, program.layout({n: leaf[:, 0] for n, leaf in at.clients.items()}))
     train = captured(program) if program.lanes.seed.is_cuda else ahead(program)
     for round in range(at.round, program.setting.rounds):
-        order, state, diverged = train(round, at.state, at.clients, at.diverged)
-        at = _measure(program, Snapshot(round + 1, state, at.clients, diverged, at.history), order)
+        order, state, diverged = train(round, at.state, tables, at.diverged)
+        at = _measure(program, Snapshot(round + 1, state, tables, diverged, at.history), order)
         yield at
 
 

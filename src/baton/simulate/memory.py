@@ -19,7 +19,7 @@ from baton.nn import Net
 from baton.seam import Now
 from baton.setting import Setting
 from baton.simulate.engine import first
-from baton.simulate.kept import Kept
+from baton.simulate.kept import Kept, laid_out
 from baton.simulate.program import Program, net_of, sides_of
 from baton.simulate.rounds import one
 
@@ -103,7 +103,9 @@ def _drawers(algorithm: Algorithm, net: Net, now: Now) -> int:
     x = {name: torch.zeros(1, *shape, dtype=net.dtype) for name, shape in net.sizes().items()}
     server = algorithm.server(x, now) if algorithm.server else {}
     own = algorithm.local.init(x) if algorithm.local else {}
-    return 2 * sum(leaf.nbytes for leaf in server.values()) + now.clients * sum(leaf.nbytes for leaf in own.values())
+    return 2 * sum(leaf.nbytes for leaf in server.values()) + (1 + now.clients) * sum(
+        leaf.nbytes for leaf in own.values()
+    )
 
 
 def measured(setting: Setting, device: torch.device) -> int:
@@ -123,7 +125,15 @@ def _peak(setting: Setting, legs: int, steps: int, device: torch.device) -> int:
     at, order = first(program), program.order(0)
     with Allocated() as found:
         drawn = program.ahead(0, order)
-        one(program, program.now(0, program.rate(0)), order, drawn, at.state, Kept(at.clients), at.diverged)
+        one(
+            program,
+            program.now(0, program.rate(0)),
+            order,
+            drawn,
+            at.state,
+            Kept(laid_out(at.clients, None)),
+            at.diverged,
+        )
     drawers = [*(2 * leaf.nbytes for drawer in at.state for leaf in drawer.values())]
     return int(found.peak) + sum(drawers) + sum(leaf.nbytes for leaf in at.clients.values())
 

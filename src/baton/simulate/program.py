@@ -10,19 +10,41 @@ from baton import algorithms, clients, datasets, failures, ledger, legs, models,
 from baton.algorithms import Algorithm
 from baton.clients import Batches
 from baton.datasets import Dataset
+from baton.errors import BadInput
 from baton.lanes import Lanes, Params
 from baton.nn import Net
 from baton.nn.cut import Sides, sides
 from baton.seam import Now
 from baton.setting import Setting
 from baton.simulate.evaluate import Evaluator
+from baton.simulate.kept import Layout
+from baton.usercode import blamed, lines, own, told, written_in
 
 
 def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
     """The setting's model for this data."""
     dtype = getattr(torch, setting.dtype)
     build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
-    return Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
+    with blamed(setting.theirs):
+        net = Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
+        _try(net, data, setting)
+    return net
+
+
+def _try(net: Net, data: Dataset, setting: Setting) -> None:
+    """What one sample costs: the model's output fits the loss, and the loss is one number a sample."""
+    label = torch.full((1,), max(0, data.classes - 1), device=net.device)
+    output = net.evaluate(dict(net.module.named_parameters()), net.sample)
+    try:
+        cost = data.loss(output, label)
+    except Exception as error:
+        what = f"{setting.model!r} puts out {tuple(output.shape)} for one sample of {setting.dataset!r}"
+        field = "dataset" if lines(error) else "model"  # whose function it is that fails
+        raise BadInput(f"{field}: {what}, which its loss cannot take ({told(error)})") from error
+    if not isinstance(cost, Tensor) or cost.shape != (1,):
+        what = f"the shape {tuple(cost.shape)}" if isinstance(cost, Tensor) else f"a {type(cost).__name__}"
+        what = f"the loss ({written_in(data.loss)}) gives {what} for one sample"
+        raise BadInput(f"dataset: {setting.dataset!r}: {what}; one number a sample, (1,), is right")
 
 
 def sides_of(algorithm: Algorithm, net: Net) -> Sides | None:
@@ -44,9 +66,11 @@ class Program:
         data = next((d for d in sets if d.augment is not None), sets[0])  # what one lane draws anew, all run through
         self.clients, partition = clients.build(settings, dtype, device)
         self.net = net_of(self.setting, data, device)
-        self.ranks = {name: 1 + len(shape) for name, shape in self.net.sizes().items()}  # of leaves [L, ...]
+        self.sizes = self.net.sizes()
+        self.ranks = {name: 1 + len(shape) for name, shape in self.sizes.items()}  # of leaves [L, ...]
         self.algorithm = algorithms.build([s.algorithm for s in settings], dtype, device)
         self.called = algorithms.called(self.setting.algorithm)  # its name
+        self.theirs = own(self.called)  # whether it is a user's own: what it gives is looked at
         self.sides = sides_of(self.algorithm, self.net)
         self.passes = self.algorithm.split.passes if self.algorithm.split else 0
         self.schedule = schedules.build(self.setting.schedule)
@@ -65,6 +89,11 @@ class Program:
         self.legs = legs.choose(self.net, data, self.clients, clipped, precision, threads, form, self.sides)
         optima = [d.optimum for d in sets if d.optimum is not None]
         self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima)
+
+    def layout(self, leaves: Params) -> Layout | None:
+        """How its legs like leaves [L, ...] to lie in memory, where these are a model's; None: as they come."""
+        found: Layout | None = getattr(self.legs, "layout", None)
+        return found if {n: tuple(leaf.shape[1:]) for n, leaf in leaves.items()} == self.net.sizes() else None
 
     # --- what a round may know
 
@@ -117,6 +146,16 @@ class Program:
         return [Batches(*leg) for leg in legs]
 
     # --- what a leg is
+
+    @property
+    def even(self) -> bool:
+        """Whether every leg takes K steps that move it, whoever trains."""
+        return self.passes == 0 and self.clients.smallest > 0 and self.steady
+
+    @cached_property
+    def full_reach(self) -> Tensor:
+        """Of K steps: [L, 1]."""
+        return self.reach(torch.full_like(self.lanes.seed, self.setting.local_steps)).unsqueeze(1)
 
     def reach(self, steps: Tensor) -> Tensor:
         """How far a constant direction moves a model in so many steps [L, ...], in learning rates."""

@@ -8,16 +8,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from baton import clients
+from baton import clients, schedules
 from baton.clients import Batches
 from baton.errors import BadInput
-from baton.lanes import Params, finite, where
+from baton.lanes import finite, where
 from baton.seam import Cohort, Now, State
-from baton.simulate.checks import as_a_state
-from baton.simulate.kept import Kept
+from baton.simulate.kept import Kept, Table
 from baton.simulate.program import Program
 from baton.simulate.sites import Simulation
-from baton.usercode import call
+from baton.usercode import written_in
 
 
 class Trained(NamedTuple):
@@ -28,7 +27,7 @@ class Trained(NamedTuple):
     diverged: Tensor  # [L] the round that left the finite numbers, -1 while there
 
 
-Round = Callable[[int, State, Params, Tensor], Trained]  # (round, state, what clients keep, diverged)
+Round = Callable[[int, State, Table, Tensor], Trained]  # (round, state, what clients keep, diverged)
 
 _CAPTURING = Lock()  # other threads may go on with theirs, but not begin another capture
 LEGS, DRAWS = 16384, 65536  # at most so many legs and samples are drawn in one go: few cost more in calls than in draws
@@ -38,12 +37,12 @@ def one(
     program: Program, now: Now, order: Tensor, drawn: list[Batches] | None, state: State, kept: Kept, diverged: Tensor
 ) -> Trained:
     """The algorithm's round; a lane that leaves the finite numbers, or has left them, keeps its last finite state."""
-    algorithm, name = program.algorithm, program.called
-    if algorithm.order is not None:
-        order, drawn = call("algorithm", name, algorithm.order, state, order, now), None
+    if program.algorithm.order is not None:
+        order, drawn = _chosen(program, now, order, state), None
     sites = Simulation(program, now, order, drawn, kept)
-    made = call("algorithm", name, algorithm.round, state, Cohort.whole(order), sites)
-    new = as_a_state(made, state, name, algorithm)
+    new = program.algorithm.round(state, Cohort.whole(order), sites)
+    if list(new.model) != list(state.model):  # leaves in another order: the files keep one
+        new = new._replace(model={name: new.model[name] for name in state.model})
     sound = finite(new.model) & (diverged < 0)
     if new.server:
         sound = sound & finite(new.server)
@@ -56,6 +55,22 @@ def one(
     kept.settle(stays)
     number = torch.where(sound | (diverged >= 0), diverged, now.round + 1)
     return Trained(order, State(*(where(stays, a, b) for a, b in zip(new, state, strict=True))), number)
+
+
+def _chosen(program: Program, now: Now, order: Tensor, state: State) -> Tensor:
+    """The round's order as the algorithm makes it of the schedule's; a user's own is held to what an order is."""
+    choose = program.algorithm.order
+    assert choose is not None
+    made = choose(state, order, now)
+    if not program.theirs:
+        return made
+    name = f"algorithm: {program.called!r} ({written_in(choose)})"
+    made = schedules.shaped(made, name, len(order), now.participants, "lane").to(order.device)
+    if not (made.is_cuda and torch.cuda.is_current_stream_capturing()):  # asked before a round is recorded
+        schedules.inside(made, name, now.clients)
+        if not program.repeats:
+            schedules.once(made, name, "a schedule that @declares(repeats=True)")
+    return made
 
 
 def ahead(program: Program) -> Round:
@@ -78,7 +93,7 @@ def ahead(program: Program) -> Round:
         for i, (round, order) in enumerate(zip(numbers, orders.unbind(1), strict=True)):
             known[round] = order, drawn[i * count : (i + 1) * count] if drawn else None
 
-    def train(round: int, state: State, kept: Params, diverged: Tensor) -> Trained:
+    def train(round: int, state: State, kept: Table, diverged: Tensor) -> Trained:
         if round not in known:
             look(round)
         now = program.now(round, program.rate(round), program.algorithm.kind(round))
@@ -105,14 +120,14 @@ def captured(program: Program) -> Round:
     known: dict[int, Tensor] = {}  # orders, some rounds ahead: those of a user's own schedule are checked on the host
     foreseen = program.algorithm.order is None and not program.repeats
 
-    def whole(kind: Hashable, tables: Params, trial: bool = False) -> Trained:
+    def whole(kind: Hashable, tables: Table, trial: bool = False) -> Trained:
         assert inputs is not None
         now = program.now(inputs.round, inputs.lr, kind)
         drawn = program.ahead(inputs.round, inputs.order) if foreseen else None
         diverged = torch.zeros_like(inputs.diverged) if trial else inputs.diverged  # as if all had: nothing is written
         return one(program, now, inputs.order, drawn, inputs.state, Kept(tables), diverged)
 
-    def train(round: int, state: State, tables: Params, diverged: Tensor) -> Trained:
+    def train(round: int, state: State, tables: Table, diverged: Tensor) -> Trained:
         nonlocal inputs
         if round not in known:
             known.clear()

@@ -1,16 +1,18 @@
 """Sites in this process: the clients of one round, their legs trained together as lanes."""
 
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from baton import clients as held
 from baton import failures
+from baton.algorithms.checks import as_a_shift
 from baton.clients import Batches
 from baton.lanes import Lanes, Params
 from baton.legs import Legs
-from baton.legs.base import Step, directed
+from baton.legs.base import Step, directed, inverse_of, shift_of
 from baton.seam import Cohort, Facts, Leg, Local, Now, Reply
 from baton.simulate.kept import Kept, over
 from baton.simulate.program import Program
@@ -50,7 +52,7 @@ class Simulation:
         who, came = self._try(index)
         number = self._visit(clients, who, came)
         batches = self._batches(clients, who, number)
-        shape, facts = clients.index.shape, cache(partial(self._facts, who))
+        shape, facts = clients.index.shape, partial(self._facts, who)
         kept = self._keep(who, number, sent)
         if kept is not None:
             shift = kept.shift if shift is None else _sum(kept.shift, shift)
@@ -60,13 +62,15 @@ class Simulation:
         if kept is None:
             made = self.legs.train(self._flat(x), step, batches)
         else:
-            reach, lr = facts().reach, self.now.lr.unsqueeze(1)
-            inverse = torch.where(reach > 0, 1 / (reach * lr), 0.0)
+            reach, lr = self._reach(who), self.now.lr.unsqueeze(1)
+            kept.reach, inverse = reach, 1 / (reach * lr) if program.even else inverse_of(reach, lr)
             made, kept.direction = directed(self.legs, self._flat(x), step, batches, inverse.flatten())
         trained = _unfold(made, shape)
         if came is not None:
             trained = self._returned(x, trained, came)
-        reply = Reply(trained, lambda: Facts(*(each.view(shape) for each in facts())), _like(came, clients.index))
+        reply = Reply(
+            trained, partial(_shaped, facts, shape), _like(came, clients.index), came is None and program.even
+        )
         if kept is not None:
             self._learn(who, kept, x, reply)
         return reply
@@ -144,7 +148,13 @@ class Simulation:
         """[L, C]."""
         count = held.spans(self.program.clients, self.program.lanes, who)[1]
         steps = held.taken(count, self.program.setting, self.program.passes)[1]
-        return Facts(count, steps, self.program.reach(steps))
+        return Facts(count, steps, self._reach(who, steps))
+
+    def _reach(self, who: Tensor, steps: Tensor | None = None) -> Tensor:
+        """[L, C]: known without a look at the clients where all take K steps."""
+        if self.program.even:
+            return self.program.full_reach.expand(who.shape)
+        return self.program.reach(self._facts(who).steps if steps is None else steps)
 
     def _returned(self, x: Params, made: Params, came: Tensor) -> Params:
         """What was trained, or what was given where a leg did not come back."""
@@ -162,8 +172,12 @@ class Simulation:
         local = self.program.algorithm.local
         if local is None or self.kept is None:
             return None
-        rows, told = self.kept.read(who, isinstance(number, Tensor)), _beside(sent)
-        return _Visit(local, rows, told, local.begin(rows, told))
+        program, rows, told = self.program, self.kept.read(who, isinstance(number, Tensor)), _beside(sent)
+        shift = shift_of(local, rows, told)
+        if program.theirs:
+            model = program.sizes, program.net.dtype
+            shift = as_a_shift(shift, local.begin, program.called, *model, who.shape, rows, told)
+        return _Visit(local, rows, told, shift)
 
     def _learn(self, who: Tensor, kept: "_Visit", x: Params, reply: Reply) -> None:
         """What they keep from now on; without a step, or an answer, what they kept before."""
@@ -173,11 +187,12 @@ class Simulation:
         def wide(model: Params) -> Params:
             return {n: leaf if leaf.dim() > ranks[n] else leaf.unsqueeze(1) for n, leaf in model.items()}
 
-        reach, lr = reply.reach.view(shape), self.now.lr.unsqueeze(1).expand(shape)
+        reach, lr = kept.reach, self.now.lr.unsqueeze(1).expand(shape)
         direction = _unfold(kept.direction, shape)
         new = kept.local.end(kept.rows, kept.sent, Leg(wide(x), wide(reply.x), direction, reach, lr))
-        if reply.came is not None or self.program.clients.smallest == 0:
-            took = reach > 0 if reply.came is None else (reach > 0) & reply.came.view(shape)
+        if not reply.even:
+            moved = reach * lr > 0
+            took = moved if reply.came is None else moved & reply.came.view(shape)
             old = tables.held(who)
             new = {n: torch.where(over(took, leaf), leaf, old[n]) for n, leaf in new.items()}
         tables.write(who, new)
@@ -185,6 +200,8 @@ class Simulation:
 
 class _Visit:
     """What the clients of one call keep."""
+
+    reach: Tensor  # [L, C]
 
     def __init__(self, local: Local, rows: Params, sent: Params, shift: Params) -> None:
         self.local, self.rows, self.sent, self.shift = local, rows, sent, shift
@@ -202,6 +219,10 @@ def _columns(index: Tensor) -> Tensor:
 
 def _like(came: Tensor | None, index: Tensor) -> Tensor | None:
     return None if came is None else came.view(index.shape)
+
+
+def _shaped(facts: Callable[[], Facts], shape: torch.Size) -> Facts:
+    return Facts(*(each.view(shape) for each in facts()))
 
 
 def _beside(sent: Params | None) -> Params:

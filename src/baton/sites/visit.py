@@ -9,7 +9,7 @@ from baton import algorithms, clients, datasets, legs, models
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset
 from baton.lanes import Lanes, Params
-from baton.legs.base import Step, directed
+from baton.legs.base import Step, directed, inverse_of, shift_of
 from baton.nn import Net
 from baton.seam import Leg
 from baton.setting import Setting
@@ -146,18 +146,17 @@ def visit(own: Own, order: Order, kept: Params) -> tuple[Answer, Params]:
         end = own.legs.train(start, leg.step, leg.batches)
         return Answer(without_lane(end), int(leg.held), int(leg.steps)), kept
     mine, sent = ({name: leaf[None, None].clone() for name, leaf in x.items()} for x in (kept, order.sent))
-    shift = {name: leaf.squeeze(1) for name, leaf in local.begin(mine, sent).items()}
+    shift = {name: leaf.squeeze(1) for name, leaf in shift_of(local, mine, sent).items()}
     if order.shift is not None:
         shift = {name: leaf + order.shift[name] for name, leaf in shift.items()}
     leg = prepare(own, order, shift)
     reach = clients.reached(leg.steps.to(own.net.dtype), leg.step.momentum)
-    inverse = torch.where(reach > 0, 1 / (reach * order.lr), 0.0)
-    end, direction = directed(own.legs, start, leg.step, leg.batches, inverse)
+    lr = torch.full((1, 1), order.lr, dtype=own.net.dtype)
+    end, direction = directed(own.legs, start, leg.step, leg.batches, inverse_of(reach, lr[0]))
     answer = Answer(without_lane(end), int(leg.held), int(leg.steps))
-    if not answer.steps:
+    if not answer.steps or not order.lr:
         return answer, kept
     began, ended, told = ({name: leaf.unsqueeze(1) for name, leaf in x.items()} for x in (start, end, direction))
-    lr = torch.full((1, 1), order.lr, dtype=own.net.dtype)
     new = local.end(mine, sent, Leg(began, ended, told, reach.view(1, 1), lr))
     return answer, {name: leaf[0, 0] for name, leaf in new.items()}
 

@@ -3,6 +3,8 @@
 import math
 from typing import NamedTuple
 
+from baton.names import option, replaced
+from baton.rates import RATES
 from baton.setting import Setting
 from baton.study.tables import Report, Tune
 
@@ -41,8 +43,15 @@ def _smaller(settings: list[Setting], scale: float) -> list[Setting]:
     found = []
     for s in settings:
         rounds = _fewer(s.rounds, s.eval_every, scale)
-        found.append(Setting(**{**s.model_dump(), "rounds": rounds, "eval_every": min(s.eval_every, rounds)}))
+        small = {"rounds": rounds, "eval_every": min(s.eval_every, rounds), "lr_schedule": _over(s, rounds)}
+        found.append(Setting(**{**s.model_dump(), **small}))
     return list({s.run_id: s for s in found}.values())
+
+
+def _over(setting: Setting, rounds: int) -> str:
+    """A learning rate that falls over the whole run does so over the smaller one."""
+    whole = option("lr_schedule", setting.lr_schedule, RATES, "over") == setting.rounds
+    return replaced("lr_schedule", setting.lr_schedule, RATES, {"over": rounds}) if whole else setting.lr_schedule
 
 
 def _fewer(rounds: int, every: int, scale: float) -> int:

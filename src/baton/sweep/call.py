@@ -17,6 +17,7 @@ from baton.store import Laid, Store, Work
 from baton.sweep.chunk import CHECKPOINT_SECONDS, Chunk, carry_out
 from baton.sweep.planning import plan
 from baton.sweep.together import together
+from baton.usercode import blamed
 
 
 class Progress(NamedTuple):
@@ -50,7 +51,7 @@ def sweep(
     work = Work(store, hashlib.sha256(call.encode()).hexdigest()[:16])
     if work.plan() is None and all(store.complete(run) for run in by_id):
         return
-    with work.lock(), arithmetic(precision):
+    with work.lock(), arithmetic(precision), blamed(any(s.theirs for s in settings)):
         laid = work.plan() or _lay_down(settings, store, work, device, memory, precision)
         chunks = [
             Chunk([by_id[run] for run in ids], begun, number)

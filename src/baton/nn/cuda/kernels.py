@@ -234,6 +234,19 @@ class Kernels:
         )
         return into
 
+    def direction(self, start: Tensor, end: Tensor, shift: Tensor | None, inverse: Tensor) -> Tensor:
+        """(start - end) inverse - shift, [L, P]: over the shift, where it has a lane each; start may have fewer."""
+        lanes, size = end.shape
+        own = shift is not None and len(shift) == lanes
+        out = shift if shift is not None and own else torch.empty_like(end)
+        given, many = (end, 1) if shift is None else (shift, lanes // len(shift))
+        small.direction[(-(-size // (2 * BLOCK)), lanes)](
+            *(start, end, given, _plain(inverse, torch.float32), out, size, lanes // len(start), many),
+            SHIFT=shift is not None,
+            BLOCK=2 * BLOCK,
+        )
+        return out
+
     def step(
         self,
         flat: Tensor,

@@ -204,3 +204,17 @@ def step(
     tl.store(out + lane * size + i, new, mask=ok)
     if COPY:
         tl.store(operands + lane * size + i, new, mask=ok)
+
+
+@triton.jit
+def direction(start, end, shift, inverse, out, size, started, shifted, SHIFT: tl.constexpr, BLOCK: tl.constexpr):
+    """(start - end) inverse - shift; out may be the shift."""
+    lane = tl.program_id(1).to(tl.int64)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    ok = i < size
+    moved = tl.load(start + lane // started * size + i, mask=ok, other=0.0)
+    moved -= tl.load(end + lane * size + i, mask=ok, other=0.0)
+    moved *= tl.load(inverse + lane)
+    if SHIFT:
+        moved -= tl.load(shift + lane // shifted * size + i, mask=ok, other=0.0)
+    tl.store(out + lane * size + i, moved, mask=ok)
