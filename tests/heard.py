@@ -14,8 +14,8 @@ from baton.algorithms import Cohort, Reply, State
 from baton.lanes import Params
 from baton.legs.split import SplitLegs
 from baton.simulate.engine import Program, first
-from baton.simulate.kept import Kept
-from baton.simulate.sites import Simulation
+from baton.simulate.kept import Kept, laid_out
+from baton.simulate.simulation import Simulation
 
 Model = dict[str, Tensor]  # what a client holds of one model, without lane axis
 
@@ -106,7 +106,7 @@ def among(x: Model, models: list[Model]) -> bool:
 def hear(program: Program, rounds: int) -> list[Bytes]:
     """What crosses in the first rounds of a program of one lane, with full batches and clipped gradients only."""
     at = first(program)
-    state, kept, found = at.state, Kept(at.clients), []
+    state, kept, found = at.state, Kept(laid_out(at.clients, None)), []
     theirs: list[Model] = []  # models that clients hold from the round before, and the server does not
     both: list[Model] = []  # and those that it holds too
     for number in range(rounds):

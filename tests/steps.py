@@ -16,7 +16,7 @@ from baton.nn import Net
 from baton.seam import Cohort, State
 from baton.setting import Setting
 from baton.simulate.program import Program
-from baton.simulate.sites import Simulation
+from baton.simulate.simulation import Simulation
 
 TERMS = [  # alone, and all together
     {"momentum"},

@@ -19,8 +19,8 @@ from baton.measure.drift import Watched, measure
 from baton.seam import Cohort
 from baton.setting import Setting
 from baton.simulate.engine import Program, advance, first, start
-from baton.simulate.kept import Kept
-from baton.simulate.sites import Simulation
+from baton.simulate.kept import Kept, laid_out
+from baton.simulate.simulation import Simulation
 from contracts.examples import CPU
 
 
@@ -80,7 +80,7 @@ def test_a_round_that_is_watched_is_the_same_round(algorithm: str, model: str, d
     common = {"algorithm": algorithm, "model": model, "dtype": dtype, "participants": 3, "clip": 1.0}
     program = Program([digits(**common, seed=seed) for seed in (1, 2)], CPU)
     order, now, begin = program.order(2), program.now(2, program.rate(2)), first(program)
-    tables = {name: 0.1 + leaf for name, leaf in begin.clients.items()}
+    tables = laid_out({name: 0.1 + leaf for name, leaf in begin.clients.items()}, None)
     legs = Watched(program.legs, begin.state.model, 2, CPU)
     watched, plain = (
         program.algorithm.round(

@@ -19,8 +19,8 @@ from baton.failures import NOBODY, Failing, Policy, lost, tries, walked
 from baton.lanes import Params
 from baton.setting import Setting
 from baton.simulate.engine import Program, advance
-from baton.simulate.kept import Kept
-from baton.simulate.sites import Simulation
+from baton.simulate.kept import Kept, laid_out
+from baton.simulate.simulation import Simulation
 from baton.store import Snapshot, Store
 from baton.store.snapshot import named
 from contracts.examples import CPU, examples, finish, stages, still
@@ -202,7 +202,7 @@ def without(s: Setting) -> Program:
 
 def by_hand(program: Program, at: Snapshot, clients: Tensor) -> tuple[State, Params]:
     """A round of these clients [1, C] from a snapshot; all come back."""
-    tables = {name: leaf.clone() for name, leaf in at.clients.items()}
+    tables = laid_out({name: leaf.clone() for name, leaf in at.clients.items()}, None)
     kept = Kept(tables)
     now = program.now(at.round, program.rate(at.round))
     made = program.algorithm.round(at.state, Cohort(clients), Simulation(program, now, clients, kept=kept))

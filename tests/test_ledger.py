@@ -20,7 +20,7 @@ from baton.legs.split import SplitLegs
 from baton.setting import Setting
 from baton.simulate.books import traffic, ways
 from baton.simulate.engine import Program
-from baton.simulate.sites import Simulation
+from baton.simulate.simulation import Simulation
 from baton.store import Store
 from baton.store.columns import BYTES
 from baton.store.files import save

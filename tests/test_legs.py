@@ -23,6 +23,7 @@ from baton.seam import Split, State
 from baton.setting import Setting
 from baton.simulate.arithmetic import precision_of
 from baton.simulate.engine import Program, advance, start
+from baton.simulate.kept import Table
 from baton.simulate.rounds import ahead
 from contracts.examples import CPU
 from steps import TERMS, cut_short, directions, round_of, step_of, with_terms
@@ -433,7 +434,7 @@ def test_rounds_drawn_together_are_those_drawn_alone(schedule: str, sampling: st
     train, diverged = ahead(program), torch.full((2,), -1)
     state = State(program.net.init(program.seeds))
     for round in range(3, 7):
-        order, made, _ = train(round, state, {}, diverged)
+        order, made, _ = train(round, state, Table({}, None), diverged)
         assert torch.equal(order, program.order(round))
         alone = round_of(program, state.model, round, order.clone())
         assert all(torch.equal(made.model[name], alone[name]) for name in alone)

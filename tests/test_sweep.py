@@ -13,7 +13,7 @@ from baton.errors import BadInput
 from baton.setting import Setting
 from baton.simulate import memory
 from baton.simulate.engine import Program, first
-from baton.simulate.kept import Kept
+from baton.simulate.kept import Kept, laid_out
 from baton.simulate.rounds import one
 from baton.store import Snapshot, Store, Work
 from baton.sweep import Plan, chunk, plan, sweep
@@ -193,7 +193,7 @@ def test_memory_is_what_a_round_of_many_lanes_takes_for_each(model: str, algorit
     program = Program(lanes, CPU)
     at, order, now = first(program), program.order(0), program.now(0, program.rate(0))
     with memory.Allocated() as found:
-        one(program, now, order, program.ahead(0, order), at.state, Kept(at.clients), at.diverged)
+        one(program, now, order, program.ahead(0, order), at.state, Kept(laid_out(at.clients, None)), at.diverged)
     taken = found.peak + 2 * sum(leaf.nbytes for leaf in at.state.model.values())
     assert 0.8 * taken <= each * len(lanes) <= 3 * taken
 

@@ -17,7 +17,7 @@ from baton.seam import Facts
 from baton.setting import Setting
 from baton.simulate.engine import Program, advance, first
 from baton.simulate.kept import Kept, laid_out
-from baton.simulate.sites import Simulation
+from baton.simulate.simulation import Simulation
 from baton.store import History, Snapshot
 from baton.store.snapshot import named
 from contracts.examples import BAD, CPU, examples, finish, missing, refused, stages

@@ -86,7 +86,7 @@ def held_by_clients(net: Net, sides: Sides | None) -> list[str]:
     return list(net.sizes()) if sides is None else [*sides.front.names, *(sides.head.names if sides.head else [])]
 
 
-class Work(NamedTuple):
+class Done(NamedTuple):
     """What a round's participants did: [..., S], in the round's order."""
 
     samples: Tensor
@@ -95,10 +95,10 @@ class Work(NamedTuple):
     tried: Tensor | None = None  # hand-overs it took until a leg came back, or was given up; None: one each
     came: Tensor | None = None  # 1 where it did; None: all
 
-    def part(self, of: Callable[[Tensor], Tensor]) -> "Work":
+    def part(self, of: Callable[[Tensor], Tensor]) -> "Done":
         """Some legs, lanes or rounds of it."""
         tried, came = (None if x is None else of(x) for x in (self.tried, self.came))
-        return Work(of(self.samples), of(self.steps), of(self.clipped.expand_as(self.samples)), tried, came)
+        return Done(of(self.samples), of(self.steps), of(self.clipped.expand_as(self.samples)), tried, came)
 
 
 def step(price: Prices, samples: Tensor, clipped: Tensor) -> Traffic:
@@ -116,10 +116,10 @@ class _Legs(NamedTuple):
     steps: Traffic
     up: Tensor  # models, to the server
     messages: Tensor  # of the hand-overs
-    work: Work
+    work: Done
 
 
-def _legs(price: Prices, call: Call, work: Work) -> _Legs:
+def _legs(price: Prices, call: Call, work: Done) -> _Legs:
     at = list(call.places) if call.places is not None else [p % work.samples.shape[-1] for p in range(call.legs)]
     work = work.part(lambda x: x[..., at])
     ones = torch.ones_like(work.samples)
@@ -132,7 +132,7 @@ def _legs(price: Prices, call: Call, work: Work) -> _Legs:
     return _Legs(handed, crossed, back, tried, work._replace(samples=work.samples * came, steps=work.steps * came))
 
 
-def round_(price: Prices, trace: Trace, work: Work) -> Traffic:
+def round_(price: Prices, trace: Trace, work: Done) -> Traffic:
     """All legs of a round: [...]."""
     every = [_legs(price, call, work) for call in trace.calls]
     none = torch.zeros_like(work.samples[..., 0])
@@ -142,7 +142,7 @@ def round_(price: Prices, trace: Trace, work: Work) -> Traffic:
     return Traffic(up + (price.model if trace.fetched else 0), down, peer)
 
 
-def way(price: Prices, trace: Trace, work: Work) -> Way:
+def way(price: Prices, trace: Trace, work: Done) -> Way:
     """The longest way through a round: the most of each field, over all ways.
 
     One call's legs go side by side; a leg begins when what it starts from is there.

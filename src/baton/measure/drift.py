@@ -26,7 +26,7 @@ from baton.setting import Setting
 from baton.simulate import memory as mem
 from baton.simulate.engine import Program, Snapshot, advance, start
 from baton.simulate.kept import Kept, laid_out
-from baton.simulate.sites import Simulation
+from baton.simulate.simulation import Simulation
 
 
 class Drift(NamedTuple):

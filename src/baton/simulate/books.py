@@ -27,7 +27,7 @@ def traffic(program: Program, rounds: range) -> Values:
     if own.price.by_the_leg and not program.failing.share:  # whoever trains
         one = torch.ones(lanes, program.setting.participants, dtype=torch.int64)
         for kind, count in own.kinds(rounds).items():
-            total += count * torch.stack(ledger.round_(own.price, own.trace[kind], ledger.Work(one, one, one[:, :1])))
+            total += count * torch.stack(ledger.round_(own.price, own.trace[kind], ledger.Done(one, one, one[:, :1])))
     else:
         for kind, work in _blocks(program, rounds, own):
             total += torch.stack(ledger.round_(own.price, own.trace[kind], work)).sum(-1).cpu()
@@ -75,7 +75,7 @@ def _sums(fields: tuple[Tensor, ...]) -> Tensor:
     return torch.stack([field.double().sum() for field in fields])
 
 
-def _blocks(program: Program, rounds: range, own: ledger.Terms) -> Iterator[tuple[object, ledger.Work]]:
+def _blocks(program: Program, rounds: range, own: ledger.Terms) -> Iterator[tuple[object, ledger.Done]]:
     """The work of some rounds, a block of them at a time: (kind, [L, rounds, S])."""
     size = max(1, LEGS // (len(program.seeds) * program.setting.participants))
     for first in range(rounds.start, rounds.stop, size):
@@ -91,18 +91,18 @@ def _of_rounds(some: list[int], x: Tensor) -> Tensor:
     return x[:, some]
 
 
-def _work(program: Program, rounds: range) -> ledger.Work:
+def _work(program: Program, rounds: range) -> ledger.Done:
     order = program.orders(rounds)  # [L, rounds, S]
     clipped = (program.lanes.clip > 0).to(order.dtype).view(-1, 1, 1)
     if not program.failing.share:
-        return ledger.Work(*_taken(program, order), clipped)
+        return ledger.Done(*_taken(program, order), clipped)
     seed, every = program.lanes.seed, program.setting.clients
     found = [
         failures.walked(program.failing, program.policy, seed, round, own, own, every)
         for round, own in zip(rounds, order.unbind(1), strict=True)
     ]
     who, tried, came = (torch.stack(field, 1) for field in zip(*found, strict=True))
-    return ledger.Work(*_taken(program, who), clipped, tried, came.to(order.dtype))
+    return ledger.Done(*_taken(program, who), clipped, tried, came.to(order.dtype))
 
 
 def _taken(program: Program, who: Tensor) -> tuple[Tensor, Tensor]:

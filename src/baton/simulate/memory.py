@@ -70,13 +70,17 @@ def _counted(lanes: Sequence[Setting]) -> int:
     largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
     algorithm = algorithms.build(setting.algorithm, net.dtype)
     now = _now(setting)
-    copies = ledger.terms(algorithm, net, sides_of(algorithm, net), now).width  # also says which cut cannot be
+    terms = ledger.terms(algorithm, net, sides_of(algorithm, net), now)  # also says which cut cannot be
     batch = clients.width(setting, largest)
     drawn = setting.local_steps * batch
     step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()
     draws = 8 * 8 * (drawn + min(largest, rng.dense_up_to(drawn)))
     item: int = net.dtype.itemsize
-    return (step * copies + 3 * net.size()) * item + draws * setting.participants + _drawers(algorithm, net, now)
+    return (
+        (step * terms.width + (3 + terms.held - terms.width) * net.size()) * item
+        + draws * setting.participants
+        + _drawers(algorithm, net, now)
+    )
 
 
 def _now(setting: Setting) -> Now:

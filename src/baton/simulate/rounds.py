@@ -15,7 +15,7 @@ from baton.lanes import finite, where
 from baton.seam import Cohort, Now, State
 from baton.simulate.kept import Kept, Table
 from baton.simulate.program import Program
-from baton.simulate.sites import Simulation
+from baton.simulate.simulation import Simulation
 from baton.usercode import written_in
 
 

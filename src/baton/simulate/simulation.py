@@ -173,11 +173,11 @@ class Simulation:
         if local is None or self.kept is None:
             return None
         program, rows, told = self.program, self.kept.read(who, isinstance(number, Tensor)), _beside(sent)
-        shift = shift_of(local, rows, told)
-        if program.theirs:
-            model = program.sizes, program.net.dtype
-            shift = as_a_shift(shift, local.begin, program.called, *model, who.shape, rows, told)
-        return _Visit(local, rows, told, shift)
+        if not program.theirs:
+            return _Visit(local, rows, told, shift_of(local, rows, told))
+        model, made = (program.sizes, program.net.dtype), local.begin(rows, told)
+        shift = as_a_shift(made, local.begin, program.called, *model, who.shape, rows, told)
+        return _Visit(local, rows, told, {name: leaf.clone() for name, leaf in shift.items()})  # it may be used again
 
     def _learn(self, who: Tensor, kept: "_Visit", x: Params, reply: Reply) -> None:
         """What they keep from now on; without a step, or an answer, what they kept before."""
