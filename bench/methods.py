@@ -11,7 +11,7 @@ import statistics
 import torch
 
 from baton.simulate.arithmetic import precision_of
-from ours import THREADS, rounds_of
+from ours import rounds_of
 from timing import Side, log, rate
 from work import DATA, Work
 
@@ -70,7 +70,7 @@ def main() -> None:
 def _side(model: str, name: str, given: argparse.Namespace, device: torch.device, precision: str) -> Side:
     work = Work(model, name, given.clip, 1e-4, device)
     lanes = [work.setting(i).model_copy(update={"clients": given.clients}) for i in range(given.lanes)]
-    return Side(name, given.lanes, 1 if device.type == "cuda" else THREADS, rounds_of(lanes, device, precision))
+    return Side(name, given.lanes, 1, rounds_of(lanes, device, precision))
 
 
 if __name__ == "__main__":

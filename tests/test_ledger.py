@@ -15,7 +15,7 @@ from baton import cli, ledger
 from baton.algorithms import Cohort, State
 from baton.api import run
 from baton.clients import batches, spans, taken, visit
-from baton.ledger import Prices, Rates, Trace, Work
+from baton.ledger import Done, Prices, Rates, Trace
 from baton.legs.split import SplitLegs
 from baton.setting import Setting
 from baton.simulate.books import traffic, ways
@@ -78,8 +78,8 @@ def counted(spec: str, participants: int = 4, **more: object) -> Trace:
     return trace
 
 
-def work(samples: Sequence[int], steps: Sequence[int]) -> Work:
-    return Work(torch.tensor([samples]), torch.tensor([steps]), torch.tensor([[1]]))
+def work(samples: Sequence[int], steps: Sequence[int]) -> Done:
+    return Done(torch.tensor([samples]), torch.tensor([steps]), torch.tensor([[1]]))
 
 
 def test_a_step_a_leg_and_a_round() -> None:
