@@ -42,6 +42,11 @@ def finite(x: Params) -> Tensor:
     return torch.stack(largest).isfinite().all(0)  # NaN is the largest of all
 
 
+def summable(x: Params) -> Tensor:
+    """The same by sums, which is quicker: numbers so large that they have none do not count as finite either: [L]."""
+    return torch.stack([leaf.reshape(len(leaf), -1).sum(1) for leaf in x.values()]).isfinite().all(0)
+
+
 def where(mask: Tensor, a: Params, b: Params) -> Params:
     """a where mask [L], else b."""
     return {name: torch.where(per_lane(mask, a[name]), a[name], b[name]) for name in a}

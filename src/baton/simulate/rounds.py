@@ -11,7 +11,7 @@ from torch import Tensor
 from baton import clients, schedules
 from baton.clients import Batches
 from baton.errors import BadInput
-from baton.lanes import finite, where
+from baton.lanes import finite, summable, where
 from baton.seam import Cohort, Now, State
 from baton.simulate.kept import Kept, Table
 from baton.simulate.program import Program
@@ -45,7 +45,7 @@ def one(
         new = new._replace(model={name: new.model[name] for name in state.model})
     sound = finite(new.model) & (diverged < 0)
     if new.server:
-        sound = sound & finite(new.server)
+        sound = sound & summable(new.server)
     stays = sound
     if sites.aborted is not None:  # what the round came to is thrown away, finite or not
         stays, sound = sound & ~sites.aborted, sound | sites.aborted
