@@ -47,7 +47,7 @@ def lost(failing: Failing, seed: Tensor, round: int | Tensor, asked: Tensor) -> 
     key = rng.bits(seed.view(-1, 1, 1), rng.FAILURE, round, asked, number)
     gone = rng.uniform(key) < failing.share
     if failing.who:
-        gone = gone & (asked.unsqueeze(3) == torch.tensor(failing.who, device=asked.device)).any(3)
+        gone = gone & torch.stack([asked == client for client in failing.who]).any(0)  # nothing comes from the host
     return gone | (asked == NOBODY)
 
 
