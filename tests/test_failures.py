@@ -181,7 +181,9 @@ def test_any_other_client_is_as_likely() -> None:
 
 
 SPECS = [*examples("algorithm"), "fedseq:groups=2", "fedseq:groups=4"]
-EVERY = pytest.mark.parametrize("spec", SPECS)
+SHORT = ("sequential", "parallel:weighting=size", "fedavgm", "scaffold", "fedseq:groups=2", "splitfed:cut=1")
+CASES = [spec if spec in SHORT else pytest.param(spec, marks=pytest.mark.long) for spec in SPECS]
+EVERY = pytest.mark.parametrize("spec", CASES)
 
 
 def setting(spec: str = "parallel", **more: object) -> Setting:

@@ -126,7 +126,11 @@ def test_one_process_a_client_is_the_simulation(spec: str, pipes: list[Connectio
     compare(setting(spec), pipes, exact=not spec.startswith(("ssl", "splitfed")))
 
 
-@pytest.mark.parametrize("spec", SPECS)
+SHORT = ("fedprox:mu=0.3", "scaffold", "fedseq:groups=2", "ssl:cut=1,head=4,smash_noise=0.1", "splitfed:cut=1")
+CASES = [spec if spec in SHORT else pytest.param(spec, marks=pytest.mark.long) for spec in SPECS]
+
+
+@pytest.mark.parametrize("spec", CASES)
 def test_in_double_precision_with_every_term(spec: str, pipes: list[Connection]) -> None:
     more = {"dtype": "float64", "momentum": 0.4, "lr_schedule": "exponential:factor=0.8", "sampling": "replacement"}
     compare(setting(spec, **more), pipes, exact=False)
