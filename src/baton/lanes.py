@@ -47,6 +47,11 @@ def summable(x: Params) -> Tensor:
     return torch.stack([leaf.reshape(len(leaf), -1).sum(1) for leaf in x.values()]).isfinite().all(0)
 
 
+def zeros(x: Params) -> Params:
+    """Like x, and nothing yet."""
+    return {name: torch.zeros_like(leaf) for name, leaf in x.items()}
+
+
 def where(mask: Tensor, a: Params, b: Params) -> Params:
     """a where mask [L], else b."""
     return {name: torch.where(per_lane(mask, a[name]), a[name], b[name]) for name in a}

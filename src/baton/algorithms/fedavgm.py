@@ -5,9 +5,9 @@ from torch import Tensor
 
 from baton.algorithms.base import Algorithm
 from baton.algorithms.mean import average, check_weighting, weights
-from baton.lanes import Params, per_lane
+from baton.lanes import per_lane, zeros
 from baton.names import lane
-from baton.seam import Cohort, Now, Sites, State
+from baton.seam import Cohort, Sites, State
 
 
 def fedavgm(
@@ -25,8 +25,4 @@ def fedavgm(
         v = {n: torch.addcmul(mean[n] - leaf, per_lane(beta, leaf), state.server[n]) for n, leaf in x.items()}
         return State({n: torch.addcmul(leaf, per_lane(server_lr, leaf), v[n]) for n, leaf in x.items()}, v)
 
-    return Algorithm(round, server=_still)
-
-
-def _still(x: Params, now: Now) -> Params:  # noqa: ARG001
-    return {name: torch.zeros_like(leaf) for name, leaf in x.items()}
+    return Algorithm(round, server=lambda x, _now: zeros(x))

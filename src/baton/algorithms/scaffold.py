@@ -5,7 +5,7 @@ from torch import Tensor
 
 from baton.algorithms.base import Algorithm
 from baton.algorithms.mean import average, check_weighting, towards, weights
-from baton.lanes import Params, per_lane
+from baton.lanes import Params, per_lane, zeros
 from baton.names import lane
 from baton.seam import Cohort, Leg, Local, Now, Reply, Sites, State
 
@@ -24,15 +24,7 @@ def scaffold(*, server_lr: Tensor = lane(1.0, above=0.0), weighting: str = "unif
             move(x, mean), _evenly(x, c, mean, reply, sites.now) if alike else _controls(x, c, reply, sites.now)
         )
 
-    return Algorithm(round, server=_zeros, local=Local(_none_yet, _shift, _direction))
-
-
-def _zeros(x: Params, now: Now) -> Params:  # noqa: ARG001
-    return _none_yet(x)
-
-
-def _none_yet(x: Params) -> Params:
-    return {name: torch.zeros_like(leaf) for name, leaf in x.items()}
+    return Algorithm(round, server=lambda x, _now: zeros(x), local=Local(zeros, _shift, _direction))
 
 
 def _shift(kept: Params, sent: Params) -> Params:

@@ -40,12 +40,15 @@ def plan(
     chunks: list[list[Setting]] = []
     sizes: list[int] = []
     needs: list[float] = []  # of the memory, one entry a chunk
+    widths: list[float] = []  # of the device
     for lanes in programs.values():
         sizes.append(mem.per_lane(lanes, budget, device))
         count = -(-len(lanes) // mem.lanes_that_fit(sizes[-1], budget))
         chunks += [lanes[len(lanes) * i // count : len(lanes) * (i + 1) // count] for i in range(count)]
         needs += [sizes[-1] * len(chunk) / budget for chunk in chunks[len(needs) :]]
-    share = [min(1.0, max(_width(chunk, device), need)) for chunk, need in zip(chunks, needs, strict=True)]
+        legs = mem.legs_at_once(lanes[0])
+        widths += [_width(legs * len(chunk), device) for chunk in chunks[len(widths) :]]
+    share = [min(1.0, max(width, need)) for width, need in zip(widths, needs, strict=True)]
     if sum(s < 1 for s in share) < 2:
         share = [1.0] * len(chunks)  # the only small one may have it all
     order = sorted(range(len(chunks)), key=lambda i: -share[i])  # the small ones last, together
@@ -54,6 +57,6 @@ def plan(
     return Plan(laid, len(settings) - len(todo), len(programs), budget, sizes, parts, rounds)
 
 
-def _width(chunk: list[Setting], device: torch.device) -> float:
-    """The part of the device that a chunk's legs at once keep busy: a core each; a GPU takes some fifty."""
-    return len(chunk) * mem.legs_at_once(chunk[0]) / (cores() if device.type == "cpu" else 48)
+def _width(legs: int, device: torch.device) -> float:
+    """The part of the device that so many legs at once keep busy: a core each; a GPU takes some fifty."""
+    return legs / (cores() if device.type == "cpu" else 48)
