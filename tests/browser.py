@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import processes
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 FLAGS = (
@@ -53,6 +55,7 @@ class Browser:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "TMPDIR": self._home},
+            process_group=0,
         )
         os.close(theirs)
         os.close(back)
@@ -85,6 +88,7 @@ class Browser:
         except (subprocess.TimeoutExpired, OSError, AssertionError):
             self._process.kill()
             self._process.wait()
+        processes.end(self._process.pid)  # its helpers
         os.close(self._to)
         os.close(self._from)
         for _ in range(20):  # its helpers may take a moment longer

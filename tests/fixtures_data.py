@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from baton import clients, datasets
+from baton import datasets
 from baton.datasets import find
 
 
 def forget() -> None:
     """What is loaded is remembered by name, whatever folder it came from."""
-    datasets.load.cache_clear()
-    clients.owners.cache_clear()
+    datasets.forget()
 
 
 @pytest.fixture

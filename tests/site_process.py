@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+import processes
 from baton import datasets
 from baton.setting import Setting
 from baton.sites.halves import ClientHalf
@@ -29,6 +30,7 @@ class Told(NamedTuple):
 
 
 def serve(pipe: Connection) -> None:
+    processes.begin()
     torch.set_num_threads(1)
     own: Own | None = None
     half: ClientHalf | None = None

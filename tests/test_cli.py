@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import processes
 from baton import cli
 from baton.fields import FIELDS
 from baton.setting import Setting
@@ -208,13 +210,13 @@ def test_bad_input_from_a_shell(tmp_path: Path) -> None:
     assert done.stderr == "baton: lr: -1.0 is not right: input should be greater than 0\n"
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path) -> AbstractContextManager["subprocess.Popen[bytes]"]:
     words = ["sweep", "s.toml", "--quiet", "--checkpoint-seconds", "0.1"]
-    return subprocess.Popen([sys.executable, "-m", "baton", *words], cwd=folder, stderr=subprocess.PIPE)
+    return processes.start([sys.executable, "-m", "baton", *words], folder, stderr=subprocess.PIPE)
 
 
 def in_flight(folder: Path) -> bool:
-    return any((folder / "runs" / ".work").glob("*/*.safetensors"))
+    return any((folder / "runs" / ".work").glob("chunks/[!.]*/at-*.safetensors"))
 
 
 def test_kill_9_at_any_moment_and_again_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -240,16 +242,16 @@ def test_kill_9_at_any_moment_and_again_gives_the_same_bytes(tmp_path: Path) -> 
     assert files(pieces / "runs") == files(whole / "runs")
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path, how: signal.Signals) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, how: signal.Signals) -> None:
     (tmp_path / "s.toml").write_text(STUDY.format(rounds=100_000))
-    process = start(tmp_path)
-    deadline = time.monotonic() + 60
-    while not in_flight(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(how)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    with start(tmp_path) as process:
+        deadline = time.monotonic() + 60
+        while not in_flight(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(how)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + how
     assert b"stopped; the same command goes on from here" in errors
     assert b"Traceback" not in errors
     assert in_flight(tmp_path)

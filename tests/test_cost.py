@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ def put(store: Store, s: Setting, ledger: bool = True) -> None:
     if ledger:
         history |= {c: [(r, np.array([x])) for r, x in zip(ROUNDS, sent[c], strict=True)] for c in BYTES}
     ways = [{key: float(x) for key, x in WAYS[s.algorithm].items()}] if ledger else None
+    shutil.rmtree(store.folder(s.run_id), ignore_errors=True)
     store.finish(
         [s], Snapshot(6, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([-1]), History(history)), "fp32", ways
     )

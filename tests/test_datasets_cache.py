@@ -60,13 +60,14 @@ def test_arrays_are_mapped_not_copied(data: Path) -> None:
     (folder,) = copies("mnist")
     kept = decoded._read(folder)
     assert kept is not None
-    assert isinstance(kept.x, np.memmap)
-    x = torch.from_numpy(kept.x)
-    assert x.data_ptr() == kept.x.ctypes.data
+    assert isinstance(kept.arrays.x, np.memmap)
+    x = torch.from_numpy(kept.arrays.x)
+    assert x.data_ptr() == kept.arrays.x.ctypes.data
     x += 1  # our copy of the page, never the file
     again = decoded._read(folder)
     assert again is not None
-    assert not np.array_equal(again.x, kept.x)
+    assert not np.array_equal(again.arrays.x, kept.arrays.x)
+    assert again.content == kept.content
 
 
 def test_changed_files_are_decoded_again(data: Path, decodings: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import pickletools
 import struct
 from pathlib import Path
 from typing import Any
@@ -203,3 +204,88 @@ def test_the_reader_is_a_restricted_unpickler() -> None:
     assert issubclass(reader._Reader, pickle.Unpickler)
     with pytest.raises(pickle.UnpicklingError, match=r"builtins\.print"):
         reader._Reader(b"").find_class("builtins", "print")
+
+
+# Time
+
+
+def doubled(depth: int) -> bytes:
+    """A tuple of two that are the same tuple of two ...: each level doubles the work of hashing it, not the file."""
+    return b")q\x00" + b"".join(b"0h%ch%c\x86q%c" % (k, k, k + 1) for k in range(depth))
+
+
+BOMBS = {
+    "shared tuples as a key": b"\x80\x02}" + doubled(60) + b"Ns.",
+    "shared tuples in a list": b"\x80\x02](" + doubled(60) + b"e.",
+    "a shared list": b"\x80\x02]q\x00K\x01a0h\x00.",
+    "a list put after it was filled": b"\x80\x02]K\x01aq\x000h\x00.",
+    "a tuple put after it was built upon": b"\x80\x02)}bq\x000h\x00.",
+    "a tuple put after what lay on it went": b"\x80\x02)N0q\x000h\x00.",
+    "a slot that nothing was put into": b"\x80\x02h\x05.",
+    "a number as a key": b"\x80\x02}K\x01Ns.",
+    "a tuple as a key": b"\x80\x02}K\x01\x85Ns.",
+    "a tuple as one of many keys": b"\x80\x02}(U\x01aNK\x01\x85Nu.",
+    "tuples nested deep": b"\x80\x02)" + b"\x85" * 100_000 + b".",
+    "lists nested deep": b"\x80\x02" + b"(" * 50_000 + b"l" * 50_000 + b".",
+    "lists put into lists": b"\x80\x02" + b"]" * 50_000 + b"a" * 49_999 + b".",
+    "dicts in dicts": b"\x80\x02" + b"}U\x01a" * 5_000 + b"N" + b"s" * 5_000 + b".",
+    "opcodes without end": b"\x80\x02" + b"N0" * (10 << 20) + b".",
+    "marks without end": b"\x80\x02" + b"(" * (10 << 20) + b".",
+    "taking from below a mark": b"\x80\x02N(\x85.",
+    "no mark at all": b"\x80\x02Nt.",
+    "a copy of the top": b"\x80\x02)2.",
+    "a slot by its number on the way": b"\x80\x04)\x94h\x00.",
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_what_would_take_time_without_end_is_refused_before_it_is_built(
+    tmp_path: Path, bomb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(_: bytes) -> None:
+        raise AssertionError("the unpickler was asked")
+
+    monkeypatch.setattr(reader, "_Reader", built)
+    steps, step = 0, reader._Stack.step
+
+    def counted(self: reader._Stack, name: str, slot: int) -> None:
+        nonlocal steps
+        steps += 1
+        step(self, name, slot)
+
+    monkeypatch.setattr(reader._Stack, "step", counted)
+    assert "nothing in it was run" in refused(tmp_path, BOMBS[bomb])
+    assert steps <= reader.MOST
+
+
+def test_the_bomb_of_shared_tuples_is_one() -> None:
+    """Else the test above would prove nothing: each level doubles how often the innermost is hashed."""
+    assert len(BOMBS["shared tuples as a key"]) < 500
+
+    class Counted:
+        times = 0
+
+        def __hash__(self) -> int:
+            Counted.times += 1
+            return 1
+
+    value: object = Counted()
+    for _ in range(10):
+        value = (value, value)
+    hash(value)
+    assert Counted.times == 1024
+
+
+def test_a_batch_of_python_3_with_a_name_an_image_is_read(tmp_path: Path) -> None:
+    """The most opcodes that 10,000 images take; and 10,000 times the same empty name."""
+    x, y = np.zeros((10_000, 3), np.uint8), [3] * 10_000
+    for names in ([f"{i}_s.png".encode() for i in range(10_000)], [b""] * 10_000):
+        batch = {b"batch_label": b"b", b"labels": y, b"data": x, b"filenames": names}
+        content = pickle.dumps(batch, 2)
+        assert 3 * sum(1 for _ in pickletools.genops(content)) < reader.MOST
+        assert read(tmp_path, content, 3)[1] == y
+
+
+def test_a_long_complaint_is_cut(tmp_path: Path) -> None:
+    word = b"X" + struct.pack("<I", 1 << 20) + b"a\n" * (1 << 19)
+    assert len(refused(tmp_path, b"\x80\x02cnumpy\ndtype\n" + word + b"\x85R.")) < 1000

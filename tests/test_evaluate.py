@@ -12,7 +12,7 @@ from torch import nn
 
 import baton
 from baton import datasets, rng
-from baton.clients import owners
+from baton.clients import owners, tables
 from baton.legs import plain
 from baton.setting import Setting
 from baton.simulate import evaluate
@@ -194,8 +194,8 @@ def test_a_run_neither_reads_nor_moves_the_global_generators(base: dict[str, str
         torch.manual_seed(seed)
         np.random.seed(seed)
         random.seed(seed)
-        datasets.load.cache_clear()
-        owners.cache_clear()
+        datasets.forget()
+        tables._owners.cache_clear()
         before = generators()
         baton.run(setting, tmp_path / str(seed))
         assert generators() == before

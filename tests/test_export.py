@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import baton
+import handmade
 from baton import cli, export, study
 from baton.errors import BadInput
 from baton.export import mlflow as to_mlflow
@@ -22,6 +23,7 @@ from baton.seam import State
 from baton.setting import Setting
 from baton.store import History, Snapshot, Store
 from baton.store.columns import MEASURED, METRICS
+from baton.store.metrics import tables, to_csv
 from baton.study import Study
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")  # MLflow's
@@ -82,13 +84,18 @@ def put(store: Store, setting: Setting, diverged: int = -1, until: int = 8) -> N
     history["distance"] = [(r, rng.random(1)) for r in range(9)]
     so_far = History({metric: [row for row in rows if row[0] <= until] for metric, rows in history.items()})
     at = Snapshot(until, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([diverged]), so_far)
-    store.show([setting], at) if until < 8 else store.finish([setting], at)
+    handmade.finish(store, setting, at) if until == 8 else handmade.begin(store, setting, at)
 
 
 def raw(store: Store, run_id: str) -> list[dict[str, float | None]]:
-    """metrics.csv as it lies there: None where a cell is empty."""
-    with open(store.folder(run_id) / "metrics.csv", newline="") as file:
-        return [{k: float(v) if v else None for k, v in row.items()} for row in csv.DictReader(file)]
+    """metrics.csv as it lies there, or would: None where a cell is empty."""
+    if run_id in (flying := store.pool.in_flight()) and not store.complete(run_id):
+        seen = store.pool.look(flying[run_id][0])
+        assert seen
+        text = to_csv(tables(seen.history), 0, seen.diverged[0]).decode()
+    else:
+        text = (store.folder(run_id) / "metrics.csv").read_text()
+    return [{k: float(v) if v else None for k, v in row.items()} for row in csv.DictReader(text.splitlines())]
 
 
 def finite(store: Store, run_id: str, metric: str) -> list[tuple[int, float]]:
@@ -241,6 +248,19 @@ def test_tensorboard_again_changes_nothing_and_never_doubles(store: Store, small
     assert len(list(root.iterdir())) == len(store.ids()) + 1
 
 
+def test_tensorboard_gives_the_same_bytes_in_every_process(store: Store, tmp_path: Path) -> None:
+    """Also in those whose maps and hashes are in another order."""
+    code = (
+        "import sys; from pathlib import Path; from baton import export; from baton.store import Store\n"
+        "list(export.TARGETS['tensorboard'](export.choose(Store(Path(sys.argv[1])), None), sys.argv[2]))"
+    )
+    run(store, None, "tensorboard", tmp_path / "here")
+    for zone in ("Asia/Kathmandu", "UTC"):
+        words = [sys.executable, "-c", code, str(store.root), str(tmp_path / zone)]
+        subprocess.run(words, check=True, env={**os.environ, "TZ": zone, "PYTHONHASHSEED": str(len(zone))})
+        assert files(tmp_path / zone) == files(tmp_path / "here")
+
+
 def test_names_of_folders_need_no_quoting_and_fit() -> None:
     name = export.tensorboard.folder("0123456789abcdef", "dataset=quadratic:zeta=1,delta=1/3,partition=file:/a b/c" * 9)
     assert name.startswith("0123456789abcdef-dataset=quadratic_zeta=1,delta=1_3,partition=file_a_b_c")
@@ -375,10 +395,10 @@ def test_a_missing_package_is_one_line(
 def test_times_come_from_the_files_where_the_journal_does_not_know(store: Store, small: Study) -> None:
     (store.root / "journal.jsonl").unlink()
     folder = store.folder(small.settings[0].run_id)
-    os.utime(folder / "setting.json", (1000, 1000))
-    os.utime(folder / "metrics.csv", (2000, 2000))
+    for name in ("metrics.csv", "state.safetensors"):
+        os.utime(folder / name, (2000, 2000))
     past = export.choice.pasts(export.choose(store, small))[small.settings[0].run_id]
-    assert past == (1000.0, 2000.0, {})
+    assert past == (2000.0, 2000.0, {})
 
 
 @pytest.mark.parametrize(

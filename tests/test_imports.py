@@ -13,9 +13,9 @@ import baton
 ROOT = Path(baton.__file__).parent
 
 LAYERS = [  # a room imports only from rooms above it
-    ["baton", "errors"],
-    ["fields", "usercode", "rng", "lanes", "paper"],
-    ["names", "seam", "theory"],
+    ["baton", "errors", "notice"],
+    ["fields", "limits", "regular", "usercode", "rng", "lanes", "paper", "caches"],
+    ["names", "seam", "theory", "index"],
     ["datasets", "partitions", "schedules", "rates", "failures", "algorithms", "nn"],
     ["models", "ledger"],
     ["setting"],

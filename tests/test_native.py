@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+import processes
 from baton.datasets import find
 from baton.lanes import Params
 from baton.models import cnn, lenet5, logistic, mlp, resnet18, vgg9
@@ -547,8 +548,8 @@ def test_a_damaged_library_is_made_again(tmp_path: Path) -> None:
         "build.FLAGS = ('-O0', *build.FLAGS[1:]); assert build.library(Path(sys.argv[1]))"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
-    started = [subprocess.Popen(command) for _ in range(2)]
-    assert [process.wait() for process in started] == [0, 0]
+    with processes.start(command) as one, processes.start(command) as two:
+        assert [one.wait(), two.wait()] == [0, 0]
     (kept,) = tmp_path.iterdir()
     whole = kept.read_bytes()
     for damaged in (whole[:5000], b"", whole[:3000] + b"x" + whole[3001:]):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import handmade
 from baton import run, study
 from baton.errors import BadInput
 from baton.report import curves, figures, grid, report, tables, words
@@ -42,8 +43,8 @@ def put(store: Store, setting: Setting, series: list[float], diverged: int = -1,
         metric: [(r, np.array([x])) for r, x in zip(ROUNDS, series, strict=True)],
         "train_loss": [(r, np.array([1.0])) for r in range(9)],
     }
-    store.finish(
-        [setting], Snapshot(8, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([diverged]), History(history))
+    handmade.finish(
+        store, setting, Snapshot(8, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([diverged]), History(history))
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import handmade
 from baton import study
 from baton.errors import BadInput
 from baton.report import about, bands, figures, grid, interactive, report, sheets, thin, words
@@ -172,7 +173,7 @@ def test_nothing_but_damaged_runs_is_one_line(store: Store, tmp_path: Path) -> N
     fill(store, shown)
     for setting in shown.settings:
         damage(store, setting, "setting.json of another version")
-    with pytest.raises(BadInput, match=r"^report: no run of study 'small' can be read; run: .* another version; .*$"):
+    with pytest.raises(BadInput, match=r"^report: no run of study 'small' can be read; run: .* damaged: .*; .*$"):
         report([shown], store, tmp_path / "out")
 
 
@@ -218,8 +219,8 @@ def short(setting: Setting) -> Setting:
 
 def put_short(store: Store, setting: Setting, values: list[float], diverged: int = -1) -> None:
     history = {"test_accuracy": [(r, np.array([x])) for r, x in zip((0, 2, 4), values, strict=True)]}
-    store.finish(
-        [setting], Snapshot(4, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([diverged]), History(history))
+    handmade.finish(
+        store, setting, Snapshot(4, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([diverged]), History(history))
     )
 
 

@@ -18,6 +18,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import handmade
 from baton import paper, study
 from baton import report as reports
 from baton.errors import BadInput
@@ -56,10 +57,12 @@ def put(store: Store, setting: Setting, values: Sequence[float]) -> None:
     ends = rounds[-1] == setting.rounds and not math.isnan(values[-1])
     history = {"test_accuracy": [(r, np.array([float(x)])) for r, x in zip(rounds, values, strict=True)]}
     lost = torch.tensor([-1 if ends else rounds[-1]])
-    store.finish([setting], Snapshot(setting.rounds, State({"x": torch.zeros(1, 1)}), {}, lost, History(history)))
+    at = Snapshot(setting.rounds, State({"x": torch.zeros(1, 1)}), {}, lost, History(history))
+    handmade.finish(store, setting, at)
 
 
 def fill(store: Store, shown: Study, values: Series) -> Store:
+    handmade.without_data(shown.settings)
     for setting in shown.settings:
         if (given := values(setting)) is not None:
             put(store, setting, given)
@@ -640,6 +643,7 @@ def test_the_paper_agrees_with_itself() -> None:
         Setting(**{f: row[f] for f in fields}, partition=names[row["partition"]], lr=0.1, eval_every=1)
         for row in listed
     ]
+    handmade.without_data(settings)
     shown = study.parse("itself", {"names": names, "report": {"last": 1, "paper": "results", "margin": 1.0}})
     shown = shown._replace(groups={"all": settings}, labels={("partition", spec): c for c, spec in names.items()})
     runs = {}

@@ -13,7 +13,7 @@ from baton.algorithms.sequential import sequential
 from baton.errors import BadInput
 from baton.failures import Failing, Policy, failing, policy
 from baton.names import lane
-from baton.setting import ADDED, Setting, kin
+from baton.setting import ADDED, Setting, _written, kin
 
 BAD = [
     ({"lrr": 0.1}, "lrr: no such setting; did you mean 'lr'"),
@@ -226,3 +226,8 @@ def test_json_and_back(lr: float, seed: int, rounds: int) -> None:
 def test_another_format_is_refused() -> None:
     with pytest.raises(BadInput, match="format 99 was written by another version"):
         Setting.from_json(Setting().to_json().replace('"format": 1', '"format": 99'))
+
+
+@given(st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.floats() | st.text()))
+def test_a_setting_is_written_as_json_would_write_it(values: dict[str, object]) -> None:
+    assert _written(values) == json.dumps(values, indent=1, sort_keys=True) + "\n"

@@ -30,15 +30,19 @@ def pipes() -> Iterator[list[Connection]]:
     """One process a client, ended however the tests end."""
     spawn = multiprocessing.get_context("spawn")
     ends = [spawn.Pipe() for _ in range(CLIENTS)]
-    running = [spawn.Process(target=serve, args=(theirs,), daemon=True) for _, theirs in ends]
-    for process, (_, theirs) in zip(running, ends, strict=True):
-        process.start()
-        theirs.close()
-    yield [ours for ours, _ in ends]
-    for (ours, _), process in zip(ends, running, strict=True):
-        ours.close()
-        process.join(10)
-        process.kill()
+    running = []
+    try:
+        for _, theirs in ends:
+            running.append(spawn.Process(target=serve, args=(theirs,), daemon=True))
+            running[-1].start()
+            theirs.close()
+        yield [ours for ours, _ in ends]
+    finally:
+        for ours, _ in ends:
+            ours.close()
+        for process in running:
+            process.join(10)
+            process.kill()
 
 
 def setting(spec: str, **more: object) -> Setting:

@@ -1,7 +1,6 @@
 """What is kept: histories, the three drawers of a state, files that appear whole, and stores of before."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +9,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from safetensors.torch import save_file
 
-from baton.errors import BadInput
 from baton.lanes import Params
 from baton.seam import State
 from baton.setting import Setting
-from baton.store import History, Snapshot, Store, Work, files
+from baton.store import Chunk, Damaged, History, Laid, Snapshot, Store, files
+from baton.store.before import adopt
 from baton.store.columns import BYTES, EXACT, MEASURED
 from baton.store.metrics import from_csv, tables, to_csv
+from baton.store.upkeep import verify
 
 CPU = torch.device("cpu")
 
@@ -85,6 +86,27 @@ def snapshot(state: State, clients: Params, rounds: int = 4) -> Snapshot:
     return Snapshot(rounds, state, clients, torch.tensor([-1, -1]), history)
 
 
+def chunk(store: Store, rounds: int = 4) -> Chunk:
+    runs = settings(rounds)
+    return store.pool.lay(Laid([s.run_id for s in runs], [s.to_json() for s in runs], "cpu", "fp32", 1.0, 0, 0, "", {}))
+
+
+def saved(store: Store, at: Snapshot) -> Chunk:
+    """A chunk with this checkpoint."""
+    made = chunk(store)
+    with store.pool.workers.working() as worker:
+        claim = store.pool.take(made, worker)
+        assert claim
+        store.pool.save(claim, at, {"way": "by hand"})
+    return made
+
+
+def loaded(store: Store, made: Chunk) -> Snapshot:
+    found = store.pool.load(made, CPU)
+    assert found
+    return found[0]
+
+
 def assert_same(one: Params, other: Params) -> None:
     assert one.keys() == other.keys()
     assert all(torch.equal(leaf, other[name]) and leaf.dtype == other[name].dtype for name, leaf in one.items())
@@ -102,12 +124,11 @@ def assert_same_snapshot(one: Snapshot, other: Snapshot) -> None:
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 def test_a_checkpoint_and_a_finished_run_give_all_drawers_back(state: State, clients: Params, tmp_path: Path) -> None:
     store, at = Store(tmp_path), snapshot(state, clients)
-    work = Work(store, "plan")
-    work.folder.mkdir(parents=True)
-    work.save(0, at)
-    assert_same_snapshot(work.load(0, CPU), at)
+    made = saved(store, at)
+    assert_same_snapshot(loaded(store, made), at)
+    assert store.pool.load(made, CPU)[1] == {"way": "by hand"}  # type: ignore[index]
     store.finish(settings(), at)
-    assert_same_snapshot(store.resume(settings(8), 4, CPU), at)
+    assert_same_snapshot(store.resume(settings(8), 4, CPU)[0], at)
     for lane, s in enumerate(settings()):
         assert_same(store.params(s.run_id), {name: leaf[lane] for name, leaf in state.model.items()})
         names = files.load(tmp_path / s.run_id / "state.safetensors")
@@ -116,40 +137,56 @@ def test_a_checkpoint_and_a_finished_run_give_all_drawers_back(state: State, cli
 
 def test_a_checkpoint_is_as_it_was_whatever_training_writes_afterwards(tmp_path: Path) -> None:
     table = {"x": torch.zeros(2, 10, 3)}
-    at, work = snapshot(STATES["a model"], table), Work(Store(tmp_path), "plan")
-    work.folder.mkdir(parents=True)
-    work.save(0, at)
+    at, store = snapshot(STATES["a model"], table), Store(tmp_path)
+    made = saved(store, at)
     table["x"] += 1
-    found = work.load(0, CPU)
+    found = loaded(store, made)
     assert not found.clients["x"].any()
     found.clients["x"] += 1  # it goes on as the live table
-    assert not work.load(0, CPU).clients["x"].any()
+    assert not loaded(store, made).clients["x"].any()
 
 
 def test_a_server_may_keep_the_model_itself(tmp_path: Path) -> None:
     x = torch.arange(4.0).view(2, 2)
     at = snapshot(State({"x": x}, {"x": x, "first": x}), {"x": torch.zeros(2, 0)})
     Store(tmp_path).finish(settings(), at)
-    assert_same(Store(tmp_path).resume(settings(8), 4, CPU).state.server, {"x": x, "first": x})
+    assert_same(Store(tmp_path).resume(settings(8), 4, CPU)[0].state.server, {"x": x, "first": x})
 
 
 def test_a_store_of_before_is_read_and_gone_on_with(tmp_path: Path) -> None:
-    """Its states are models under their own names; its checkpoints hold them under state/."""
+    """Its states are models under their own names, without checksums; its checkpoints hold them under state/."""
     store, at = Store(tmp_path), snapshot(STATES["a model"], {})
-    store.show(settings(), at)
     for lane, s in enumerate(settings()):
+        folder = tmp_path / s.run_id
+        folder.mkdir()
         about = {"run": s.run_id, "round": 4, "diverged": None, "precision": "fp32"}
-        model = {name: leaf[lane] for name, leaf in at.state.model.items()}
-        files.save(tmp_path / s.run_id / "state.safetensors", model, about)
-    assert_same_snapshot(store.resume(settings(8), 4, CPU), at)
+        save_file(
+            {name: leaf[lane].clone() for name, leaf in at.state.model.items()},
+            folder / "state.safetensors",
+            {"baton": json.dumps(about)},
+        )
+        (folder / "setting.json").write_text(s.to_json())
+        (folder / "metrics.csv").write_bytes(to_csv(tables(at.history), lane, -1))
+    assert_same_snapshot(store.resume(settings(8), 4, CPU)[0], at)
     assert store.begun(settings(8), "fp32") == {s.run_id: 4 for s in settings(8)}
-    work = Work(store, "plan")
-    work.folder.mkdir(parents=True)
+    assert verify(store).faults == []
+    assert verify(store).unchecked == 6
+    before = tmp_path / ".work" / "plan"
+    before.mkdir(parents=True)
     old: Params = {f"state/{name}": leaf for name, leaf in at.state.model.items()}
     old |= {"diverged": at.diverged, "rounds/test_loss": torch.tensor([0, 2, 4])}
     old["values/test_loss"] = torch.from_numpy(np.stack([values for _, values in at.history["test_loss"]]))
-    files.save(work.folder / "00000.safetensors", old, {"round": 4})
-    assert_same_snapshot(work.load(0, CPU), at)
+    save_file(old, before / "00001.safetensors", {"baton": json.dumps({"round": 4})})
+    long = {s.run_id: s for s in settings(8)}
+    plan = {"chunks": [["elsewhere"], list(long)], "memory": 1, "share": [1.0, 0.5], "precision": "fp32"}
+    (before / "plan.json").write_text(json.dumps(plan))
+    adopt(store, long, "cpu", "bf16")
+    assert not store.pool.chunks()  # in another precision
+    adopt(store, long, "cpu", "fp32")
+    (made,) = store.pool.chunks()
+    assert made.laid.share == 0.5
+    assert_same_snapshot(loaded(store, made), at)
+    assert not before.exists()
 
 
 def test_what_a_run_says_of_itself(tmp_path: Path) -> None:
@@ -188,7 +225,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> Non
 def test_a_damaged_file_is_one_line(damage: bytes, tmp_path: Path) -> None:
     (tmp_path / "state.safetensors").write_bytes(damage)
     for read in (files.about, files.load):
-        with pytest.raises(BadInput, match=r"state\.safetensors is damaged; delete"):
+        with pytest.raises(Damaged, match=r"state\.safetensors is damaged"):
             read(tmp_path / "state.safetensors")
 
 
@@ -202,26 +239,11 @@ def test_numbers_come_back_from_a_table_as_they_were(numbers: list[float]) -> No
     assert [len(cell) for cell in cells] == [len(repr(x)) for x in numbers]
 
 
-def test_a_table_has_a_row_a_round_and_empty_cells(tmp_path: Path) -> None:
+def test_a_table_has_a_row_a_round_and_empty_cells() -> None:
     history = History({"distance": [(r, row(r)) for r in range(4)], "test_loss": [(0, row(7.0)), (3, row(np.inf))]})
-    (tmp_path / "m.csv").write_bytes(to_csv(tables(history), 0, -1))
-    found = from_csv(tmp_path / "m.csv")
+    data = to_csv(tables(history), 0, -1)
+    found = from_csv(data)
     assert [*found] == ["round", *MEASURED, EXACT[0]]
     assert found["distance"].tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(found["test_loss"], [7, np.nan, np.nan, np.inf])
-    assert b"\n2,,,,,,,2.0\n" in (tmp_path / "m.csv").read_bytes()
-
-
-def test_a_checkpoint_is_taken_over_as_it_is(tmp_path: Path) -> None:
-    store, at = Store(tmp_path), snapshot(STATES["and a server"], KEPT["something"])
-    mine, other = Work(store, "mine"), Work(store, "other")
-    for work in (mine, other):
-        work.folder.mkdir(parents=True)
-    other.save(3, at)
-    mine.take(0, other, 3)
-    assert_same_snapshot(mine.load(0, CPU), at)
-    assert other.in_flight(3)
-    assert [path.name for path in mine.folder.iterdir()] == ["00000.safetensors"]
-    assert not Work.every(store)
-    (other.folder / "plan.json").write_text(json.dumps({}))
-    assert [os.fspath(work.folder) for work in Work.every(store)] == [os.fspath(other.folder)]
+    assert b"\n2,,,,,,,2.0\n" in data

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import handmade
 from baton import datasets, paper, report, study
 from baton.api import run, tune
 from baton.seam import State
@@ -78,7 +79,7 @@ def comment(name: str) -> str:
 
 
 def ids(settings: Sequence[Setting]) -> set[str]:
-    return {s.run_id for s in settings}
+    return {s.key for s in settings}
 
 
 def described(
@@ -439,6 +440,7 @@ def test_mnist_runs_at_a_small_scale(data: Path, tmp_path: Path) -> None:
 def test_every_study_has_its_page(name: str, tmp_path: Path) -> None:
     """From made-up runs: what [report] asks for can be laid out and drawn."""
     found, store = study.read(name, 0.01), Store(tmp_path / "runs")
+    handmade.without_data(found.settings)
     for s in found.settings:
         rounds = range(0, s.rounds + 1, s.eval_every)
         metrics = (*MEASURED, *(EXACT if s.dataset.startswith("quadratic") else ()))

@@ -1,5 +1,6 @@
 """Studies: base, axes, groups; every mistake in the file is one line."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def test_quadratics_is_the_paper_grid() -> None:
 def test_shipped_studies_read(name: str) -> None:
     found = study.read(name)
     assert found.settings
-    assert len({s.run_id for s in found.settings}) == len(found.settings)
+    assert len({s.key for s in found.settings}) == len(found.settings)
 
 
 def test_groups_override_base_and_axes(tmp_path: Path) -> None:
@@ -231,3 +232,74 @@ def test_mistakes_are_one_line(text: str, tmp_path: Path) -> None:
 def test_missing_file_names_the_shipped_ones() -> None:
     with pytest.raises(BadInput, match=r"shipped name: .*digits, .*quadratics"):
         study.read("nothing.toml")
+
+
+# Too much of something
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(BadInput) as error:
+        study.read(path)
+    line = str(error.value)
+    assert line.startswith(f"{path}: ")
+    assert "\n" not in line
+    assert len(line) < 2000
+    return line
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x = " + "[" * 5000 + "]" * 5000, "nested too deep"),
+        ("x = " + "{a = " * 5000 + "1" + "}" * 5000, "nested too deep"),
+        ("[report.metric" + ".a" * 1900 + "]\nb = 1", "nested too deep"),
+        ("[base" + ".a" * 5000 + "]", "more than 2,000 dots"),
+        ("x = 1" + "0" * 10_000, "not a TOML file"),
+        ("x = \"\xff\"".encode("latin1"), "not a TOML file: 'utf-8' codec"),
+        ("# " + "x" * (1 << 20), "has 1,048,578 bytes; no more than 1,048,576 is right"),
+        ("[axes]\n" + "".join(f"{name} = {list(range(1, 1001))}\n" for name in ("lr", "clip", "seed")),
+         "axes: their product is 1,000,000,000 runs; at most 1,000,000 is right"),
+        ("[axes]\n" + "".join(f'"{f}" = {list(range(1, 1001))}\n' for f in (
+            "clients", "participants", "local_steps", "rounds", "batch_size", "seed", "eval_every")),
+         "axes: their product is more than 10^21 runs"),
+        (f'[base]\ndataset = "{"x" * 100_000}"', "dataset"),
+    ],
+    ids=["arrays", "tables", "keys", "dots", "digits", "latin1", "size", "product", "more", "long"],
+)  # fmt: skip
+def test_too_much_is_one_line(tmp_path: Path, text: str | bytes, says: str) -> None:
+    path = tmp_path / "s.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    assert says in refused(path)
+
+
+def test_a_product_is_counted_over_cases_and_groups_and_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(_: object) -> None:
+        raise AssertionError("a setting was made")
+
+    monkeypatch.setattr(sys.modules["baton.study.parse"], "made", never)  # the package has a function of that name
+    path, seeds = tmp_path / "s.toml", list(range(1000))
+    path.write_text(
+        f"[axes]\nseed = {seeds}\nlr = [0.1, 0.2]\n[[cases]]\naxes.rounds = {seeds[1:]}\n[[cases]]\nclip = 1\n"
+        f"[groups.a]\nlr = 0.5\n[groups.b]\n"
+    )
+    each = 1000 * 999 + 1000  # of a group that has one rate
+    assert f"their product is {each + 2 * each:,} runs" in refused(path)
+
+
+def test_a_long_axis_is_checked_in_its_own_time(tmp_path: Path) -> None:
+    """Not in the square of it; values are told apart as before."""
+    path = tmp_path / "s.toml"
+    path.write_text(f"[axes]\nseed = {list(range(100_000))}\nlr = [0.1, 1, 1.0]\n")
+    assert "axes.lr: 1.0 is given twice" in refused(path)
+    path.write_text("[axes]\nseed = [[1], [1]]\n")
+    assert "axes.seed: [1] is given twice" in refused(path)
+
+
+def test_a_long_chain_of_studies(tmp_path: Path) -> None:
+    for k in range(200):
+        (tmp_path / f"s{k}.toml").write_text(f'like = "s{k + 1}"\n')
+    (tmp_path / "s200.toml").write_text("[base]\nrounds = 3\n")
+    assert "like: more than 100 studies" in refused(tmp_path / "s0.toml")
+    assert study.read(tmp_path / "s150.toml").settings[0].rounds == 3

@@ -15,7 +15,8 @@ from baton.simulate import memory
 from baton.simulate.engine import Program, first
 from baton.simulate.kept import Kept, laid_out
 from baton.simulate.rounds import one
-from baton.store import Snapshot, Store, Work
+from baton.store import Facts, Pool, Snapshot, Store
+from baton.store.claims import Claim
 from baton.sweep import Plan, chunk, plan, sweep
 
 CPU = torch.device("cpu")
@@ -34,7 +35,7 @@ def grid(**fixed: object) -> list[Setting]:
 
 def files(root: Path) -> dict[str, bytes]:
     """Every file of every run; the journal holds times and does not count."""
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.glob("*/*")) if p.parent.name != ".work"}
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.glob("[0-9a-f]*/*"))}
 
 
 def finish(settings: list[Setting], root: Path, stop_after: int | None = None, **options: object) -> int:
@@ -51,7 +52,8 @@ def test_files_of_a_run(tmp_path: Path) -> None:
     setting = Setting(**BASE)
     (found,) = run(setting, tmp_path)
     folder = tmp_path / setting.run_id
-    assert sorted(p.name for p in folder.iterdir()) == ["metrics.csv", "setting.json", "state.safetensors"]
+    names = ["SHA256SUMS", "metrics.csv", "setting.json", "state.safetensors"]
+    assert sorted(p.name for p in folder.iterdir()) == names
     header, *rows = (folder / "metrics.csv").read_text().splitlines()
     measured = "round,test_loss,test_accuracy,train_loss,train_accuracy,train_random_loss,train_random_accuracy"
     assert header == f"{measured},bytes_up,bytes_down,bytes_peer"
@@ -76,9 +78,9 @@ def test_quadratic_columns_at_every_round(tmp_path: Path) -> None:
 def test_complete_runs_are_not_run_again(tmp_path: Path) -> None:
     settings = grid()
     assert finish(settings, tmp_path) == 2 * 12
-    before = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*")}
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.glob("[0-9a-f]*/*")}
     assert finish(settings, tmp_path) == 0
-    assert {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/*")} == before
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.glob("[0-9a-f]*/*")} == before
     more = [*settings, Setting(**BASE, seed=77)]
     assert finish(more, tmp_path) == 12
     assert {p: p.stat().st_mtime_ns for p in before} == before
@@ -93,7 +95,7 @@ def test_stopped_and_gone_on_with_gives_the_same_bytes(tmp_path: Path, stop: int
     finish(settings, tmp_path / "pieces", stop_after=3)
     assert finish(settings, tmp_path / "pieces") <= 24 - stop
     assert files(tmp_path / "pieces") == files(tmp_path / "whole")
-    assert not list((tmp_path / "pieces" / ".work").iterdir())
+    assert not Store(tmp_path / "pieces").pool.chunks()
 
 
 @pytest.mark.parametrize("algorithm", ["fedavgm", "scaffold"])  # the server keeps something; the clients do too
@@ -108,7 +110,7 @@ def test_all_that_is_kept_between_rounds_is_gone_on_with(algorithm: str, stop: i
     finish(settings, tmp_path / "on")
     scratch = files(tmp_path / "whole")
     assert {name: data for name, data in files(tmp_path / "on").items() if name in scratch} == scratch
-    kept = Store(tmp_path / "whole").resume([Setting(**{**settings[0].model_dump(), "rounds": 15})], 12, CPU)
+    kept, _ = Store(tmp_path / "whole").resume([Setting(**{**settings[0].model_dump(), "rounds": 15})], 12, CPU)
     assert all(leaf.any() for leaf in kept.state.server.values())
     assert bool(kept.clients) == (algorithm == "scaffold")
 
@@ -118,8 +120,7 @@ def test_chunks_stay_as_laid_when_memory_changes(tmp_path: Path, monkeypatch: py
     each = max(memory.measured(settings[0], CPU), memory.measured(settings[6], CPU))
     monkeypatch.setattr(memory, "free", lambda _device: 2 * each)
     finish(settings, tmp_path, stop_after=3)
-    (folder,) = (tmp_path / ".work").iterdir()
-    laid = json.loads((folder / "plan.json").read_text())["chunks"]
+    laid = [chunk.laid.runs for chunk in Store(tmp_path).pool.chunks()]
     assert max(len(chunk) for chunk in laid) < 6
     monkeypatch.setattr(memory, "free", lambda _device: 1 << 40)
     seen = {p.chunks for p in sweep(settings, Store(tmp_path), CPU)}
@@ -133,32 +134,22 @@ def test_another_call_goes_on_with_what_was_left(tmp_path: Path) -> None:
     assert all(Store(tmp_path).complete(s.run_id) for s in settings)
 
 
-def test_a_crash_while_taking_over_loses_nothing_and_mixes_nothing(
+def test_a_crash_while_laying_down_loses_nothing_and_mixes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parallel_first = [*grid()[6:], *grid()[:6]]  # the chunk in flight comes second in the new call's own order
     finish(parallel_first, tmp_path / "whole")
     finish(grid()[:6], tmp_path / "pieces", stop_after=8)
 
-    def crash(*_: object) -> None:
+    def crash(*_: object, **__: object) -> None:
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Work, "write_plan", crash)
+        patch.setattr("baton.store.files.write_json", crash)
         with pytest.raises(OSError, match="no space left"):
             finish(parallel_first, tmp_path / "pieces")
     assert finish(parallel_first, tmp_path / "pieces") == 4 + 12
     assert files(tmp_path / "pieces") == files(tmp_path / "whole")
-
-
-def test_two_processes_on_the_same_runs(tmp_path: Path) -> None:
-    settings = grid()
-    first = sweep(settings, Store(tmp_path), CPU)
-    next(first)
-    with pytest.raises(BadInput, match="another process is training these runs"):
-        finish(settings, tmp_path)
-    first.close()
-    finish(settings, tmp_path)
 
 
 def planned(settings: list[Setting], memory: int | None) -> Plan:
@@ -234,7 +225,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     run(setting, tmp_path)
     store, state = Store(tmp_path), tmp_path / setting.run_id / "state.safetensors"
     state.write_bytes(state.read_bytes()[:20])
-    with pytest.raises(BadInput, match=r"state\.safetensors is damaged; delete"):
+    with pytest.raises(BadInput, match=r"state\.safetensors is damaged; 'baton repair' moves it aside"):
         store.read(setting.run_id)
     (tmp_path / setting.run_id / "metrics.csv").write_text("round,test_loss\n0\n")
     with pytest.raises(BadInput, match=r"metrics\.csv is damaged"):
@@ -257,11 +248,18 @@ def test_no_pickle_is_ever_read_from_a_store() -> None:
     assert [name for name, text in sources.items() if "import pickle" in text] == ["pickled.py"]  # CIFAR-10's own files
 
 
+def in_flight(root: Path) -> Snapshot:
+    """The one checkpoint there is."""
+    (chunk,) = Store(root).pool.chunks()
+    found = Store(root).pool.load(chunk, CPU)
+    assert found
+    return found[0]
+
+
 def test_work_in_flight_round_trips(tmp_path: Path) -> None:
     settings = grid()[:6]
     finish(settings, tmp_path, stop_after=5)
-    (folder,) = (tmp_path / ".work").iterdir()
-    at = Work(Store(tmp_path), folder.name).load(0, CPU)
+    at = in_flight(tmp_path)
     assert at.round == 5
     assert [r for r, _ in at.history["test_loss"]] == [0, 3]
     assert at.state.model["1.weight"].shape == (6, 10, 64)
@@ -280,13 +278,13 @@ def saves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, checkpoint: float, sa
             clock[0] += 1.0
             yield after
 
-    def save(_work: Work, _number: int, at: Snapshot) -> None:
+    def save(_pool: Pool, _claim: Claim, at: Snapshot, _how: Facts) -> None:
         clock[0] += save_takes
         saved.append(at.round)
 
     monkeypatch.setattr(chunk, "advance", ticking)
     monkeypatch.setattr(chunk.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(Work, "save", save)
+    monkeypatch.setattr(Pool, "save", save)
     finish([Setting(**{**BASE, "rounds": 100})], tmp_path, checkpoint=checkpoint)
     return saved
 
@@ -323,13 +321,12 @@ def test_ctrl_c_inside_a_round_saves_no_mix_of_two_rounds(
     setting = Setting(**BASE)
     with pytest.raises(Stopped):
         finish([setting], tmp_path, checkpoint=0.0)
-    (folder,) = (tmp_path / ".work").iterdir()
-    at = Work(Store(tmp_path), folder.name).load(0, CPU)
+    at = in_flight(tmp_path)
     assert at.round <= 4 if keeps else at.round == 4
     assert not keeps or (at.clients["x"] == at.round).all()
     stop.clear()
     finish([setting], tmp_path)
-    resumed = Store(tmp_path).resume([Setting(**{**BASE, "rounds": 15})], 12, CPU)
+    resumed, _ = Store(tmp_path).resume([Setting(**{**BASE, "rounds": 15})], 12, CPU)
     assert not keeps or (resumed.clients["x"] == 12).all()
     assert resumed.round == 12
 
@@ -362,7 +359,7 @@ def test_narrow_chunks_train_side_by_side_and_give_the_same_bytes_as_alone(tmp_p
     chunks = [p.chunk for p in sweep(settings, Store(tmp_path / "together"), CPU)]
     assert sorted(chunks) == [c for c in range(1, 7) for _ in range(12)]
     for setting in settings:
-        run(setting, tmp_path / "alone", quiet=True)
+        run(setting, tmp_path / "alone", device="cpu", quiet=True)
     assert files(tmp_path / "together") == files(tmp_path / "alone")
 
 
@@ -371,10 +368,10 @@ def test_narrow_chunks_train_side_by_side_and_give_the_same_bytes_as_alone(tmp_p
 def test_side_by_side_stopped_and_gone_on_with_gives_the_same_bytes(stop: int, tmp_path: Path) -> None:
     finish(narrow(), tmp_path / "whole")
     finish(narrow(), tmp_path / "pieces", stop_after=stop)
-    assert list((tmp_path / "pieces" / ".work").glob("*/*.safetensors"))
+    assert any(chunk.started for chunk in Store(tmp_path / "pieces").pool.chunks())
     finish(narrow(), tmp_path / "pieces")
     assert files(tmp_path / "pieces") == files(tmp_path / "whole")
-    assert not list((tmp_path / "pieces" / ".work").iterdir())
+    assert not Store(tmp_path / "pieces").pool.chunks()
 
 
 @pytest.mark.usefixtures("four_cores")
@@ -392,9 +389,9 @@ def test_a_plan_of_another_precision_is_not_gone_on_with(tmp_path: Path) -> None
     next(running)
     running.close()
     next(sweep([*settings, Setting(**BASE, seed=77)], Store(tmp_path), CPU, precision="tf32"))
-    plans = [json.loads(path.read_text()) for path in (tmp_path / ".work").glob("*/plan.json")]
-    assert sorted(plan["precision"] for plan in plans) == ["fp32", "tf32"]
-    assert all(len(list(path.parent.glob("*.safetensors"))) == 1 for path in (tmp_path / ".work").glob("*/plan.json"))
+    chunks = Store(tmp_path).pool.chunks()
+    assert sorted(chunk.laid.precision for chunk in chunks) == ["fp32", "tf32"]
+    assert all(chunk.started for chunk in chunks)
 
 
 def test_progress_reaches_its_end_even_if_all_lanes_diverge(tmp_path: Path) -> None:
@@ -481,17 +478,3 @@ def test_a_killed_continuation_goes_on(tmp_path: Path) -> None:
     finish(grid(), tmp_path / "scratch")
     scratch = files(tmp_path / "scratch")
     assert {name: data for name, data in files(tmp_path / "on").items() if name in scratch} == scratch
-
-
-def test_a_plan_of_another_version_is_one_line(tmp_path: Path) -> None:
-    store = Store(tmp_path / "runs")
-    finish(grid(), store.root, stop_after=2)
-    (path,) = store.root.glob(".work/*/plan.json")
-    table = json.loads(path.read_text())
-    path.write_text(json.dumps({**table, "colour": 1}))
-    with pytest.raises(BadInput, match="written by another version; finish it there, or delete"):
-        finish(grid(), store.root)
-    before = {key: value for key, value in table.items() if key != "begun"}  # as plans were before runs could go on
-    path.write_text(json.dumps(before))
-    finish(grid(), store.root)
-    assert all(store.complete(s.run_id) for s in grid())

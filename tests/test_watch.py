@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import processes
 from baton.errors import BadInput
 from baton.store import Store
 from baton.watch import Live, Server, server
@@ -179,13 +180,9 @@ seed = [1, 2]
 def watched(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     (tmp_path / "s.toml").write_text(STUDY)
     command = [*BATON, "watch", str(tmp_path / "s.toml"), "--runs", str(tmp_path / "runs"), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with processes.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout
-        line = process.stdout.readline()
-        try:
-            yield process, line.split()[0]
-        finally:
-            process.kill()
+        yield process, process.stdout.readline().split()[0]
 
 
 def test_it_ends_quietly(watched: tuple[subprocess.Popen[str], str]) -> None:
@@ -213,7 +210,7 @@ def test_it_follows_a_sweep(watched: tuple[subprocess.Popen[str], str], tmp_path
         browser.open(address)
         browser.until("document.getElementById('live').textContent.includes('Nothing has been trained yet')")
         browser.run("window.same = true; document.querySelectorAll('.key')[1].click()")  # parallel off
-        with subprocess.Popen(
+        with processes.start(
             [*command, "--checkpoint-seconds", "0", "--quiet"],
             stderr=subprocess.DEVNULL,
             env={**os.environ, "BATON_NATIVE": "0"},

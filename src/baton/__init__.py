@@ -1,6 +1,8 @@
 """Baton: sequential and parallel federated learning, compared by measurement and by theory."""
 
-from typing import Any
+TYPE_CHECKING = False  # nothing is imported here: under `python -m` the working folder still comes first
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["BadInput", "Setting", "Store", "Study", "run", "tune"]
@@ -15,7 +17,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Loaded on first use: `baton --help` need not wait for torch."""
     from importlib import import_module
 

@@ -20,12 +20,17 @@ def run(
     memory: str | None = None,
     quiet: bool = False,
     precision: str = "auto",
+    anyway: bool = False,
 ) -> list[Run]:
-    """Train settings as lanes, or go on with them, and return them as stored; progress goes to stderr."""
+    """Train settings as lanes, or go on with them, and return them as stored; progress goes to stderr.
+
+    anyway: go on with what was begun on another machine or in another way, though the last digits may differ.
+    """
     wanted = [settings] if isinstance(settings, Setting) else list(settings)
     store, on = Store(runs), device_of(device)
     size = mem.parse(memory) if memory else None
-    progress.show(sweep(wanted, store, on, size, precision=precision_of(precision, on)), quiet)
+    where = sweep(wanted, store, on, size, precision=precision_of(precision, on), anyway=anyway)
+    progress.follow(where, quiet)
     return [store.read(s.run_id) for s in wanted]
 
 

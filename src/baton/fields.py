@@ -5,7 +5,7 @@ Nothing heavy is imported, so that --help answers at once.
 
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
 
 class Told(NamedTuple):
@@ -24,11 +24,11 @@ class Fields:
     model: Annotated[str, Told("Model, e.g. mlp:hidden=64", "m", "the data set's")] = "logistic"
     algorithm: Annotated[str, Told("E.g. sequential or ssl:cut=LAYER; 'baton list' names all", "a")] = "sequential"
     schedule: Annotated[str, Told("Who takes part, in what order: shuffled (the paper's) or fixed")] = "shuffled"
-    clients: Annotated[int, Ge(1), Told("M, all clients", "M", "the data set's")] = 10
-    participants: Annotated[int, Ge(1), Told("S, clients of one round", "S", "all")] = 10
-    local_steps: Annotated[int, Ge(1), Told("K, SGD steps of one leg", "K")] = 5
-    rounds: Annotated[int, Ge(1), Told("R, training rounds", "R")] = 100
-    batch_size: Annotated[int, Ge(1), Told("b, samples of one step", "b")] = 20
+    clients: Annotated[int, Ge(1), Lt(1 << 63), Told("M, all clients", "M", "the data set's")] = 10
+    participants: Annotated[int, Ge(1), Lt(1 << 63), Told("S, clients of one round", "S", "all")] = 10
+    local_steps: Annotated[int, Ge(1), Lt(1 << 63), Told("K, SGD steps of one leg", "K")] = 5
+    rounds: Annotated[int, Ge(1), Le(10**9), Told("R, training rounds", "R")] = 100
+    batch_size: Annotated[int, Ge(1), Lt(1 << 63), Told("b, samples of one step", "b")] = 20
     sampling: Annotated[Literal["shuffle", "replacement"], Told("How a leg draws its batches")] = "shuffle"
     lr: Annotated[float, Gt(0), Told("eta, the learning rate")] = 0.1
     clip: Annotated[float, Ge(0), Told("Largest gradient norm; 0 = no clipping")] = 0.0
@@ -38,7 +38,7 @@ class Fields:
     failures: Annotated[str, Told("Legs that do not come back, e.g. share:p=0.1 or clients:who=3+7")] = "none"
     on_failure: Annotated[str, Told("What is done then: skip, retry:times=2, reroute:times=2 or abort")] = "skip"
     seed: Annotated[int, Ge(0), Lt(1 << 63), Told("Of every draw in the run")] = 1
-    eval_every: Annotated[int, Ge(1), Told("Rounds between evaluations")] = 4
+    eval_every: Annotated[int, Ge(1), Lt(1 << 63), Told("Rounds between evaluations")] = 4
     dtype: Annotated[Literal["float32", "float64"], Told("Of parameters and arithmetic", "", "the data set's")] = (
         "float32"
     )

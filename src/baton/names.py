@@ -88,15 +88,30 @@ def _text(value: Value) -> str:
     return str(ratio) if ratio is not None and float(ratio) == value else str(value)  # 1/3 stays 1/3
 
 
+def path(spec: str, known: Container[str]) -> str:
+    """The `package.module:factory` that a spec names; "" where it does not name a user's own. Imports nothing."""
+    head, _, tail = spec.partition(":")
+    if not tail or head in known:
+        return ""
+    factory = tail.partition(":")[0]
+    return "" if "=" in factory else f"{head}:{factory}"
+
+
+def behind(field: str, spec: str, known: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """The user's own function that a spec names, as it is now; None where it is a registered one."""
+    name = path(spec, known)
+    return imported(field, name, known) if name else None
+
+
 def _name(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, str]:
     """(name, what follows its colon); name is registered or a `package.module:factory` path."""
     head, _, tail = spec.partition(":")
-    if head not in known and tail and "=" not in tail.partition(":")[0]:
-        factory, _, tail = tail.partition(":")
-        head = f"{head}:{factory}"
-    elif head not in known:
+    if head in known:
+        return head, tail
+    own = path(spec, known)
+    if not own:
         raise BadInput(f"{field}: no {field} named {head!r}; {nearest(head, known)}")
-    return head, tail
+    return own, spec[len(own) + 1 :]
 
 
 def split(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, dict[str, Value]]:

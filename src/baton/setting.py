@@ -3,21 +3,25 @@
 import hashlib
 import json
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, model_validator
 
 from baton import algorithms, datasets, rates
 from baton.errors import BadInput, nearest
 from baton.failures import FAILURES, POLICIES, failing, policy
 from baton.fields import Fields
 from baton.models import MODELS
-from baton.names import canonical, shared, split
+from baton.names import canonical, path, shared
 from baton.partitions import PARTITIONS
 from baton.schedules import SCHEDULES
-from baton.usercode import own
+from baton.usercode import fingerprints
 
-FORMAT = 1  # part of every run_id: raised when the same setting would give other numbers
+# Part of every run_id: raised when the same setting would give other numbers. TYPED: the run is what was typed, as on
+# `digits` and the quadratics. FORMAT: it is made of files or of a user's code too, and `made_of` tells which. At first
+# they were left out, so that runs on other files had one id: those can be read, but are never returned or gone on from.
+TYPED, FORMAT = 1, 2
+STORED = {"stored": True}  # tells the checks that nothing may be looked up
 
 ROOMS: dict[str, dict[str, Any]] = {
     "dataset": datasets.LOADERS,
@@ -34,6 +38,13 @@ ADDED = ("momentum", "lr_schedule", "failures", "on_failure")  # written unless 
 APART = ("dataset", "partition", "lr", "lr_schedule", "clip", "weight_decay", "momentum", "seed")  # from lane to lane
 
 
+class MadeOf(NamedTuple):
+    """What a setting's names stand for, where the names alone do not say it."""
+
+    data: str = ""  # of the samples
+    code: dict[str, str] = {}  # noqa: RUF012 module -> of its source, for each module of a user's own
+
+
 class Setting(Fields, BaseModel):
     """One run. Fields left out take the data set's defaults; the numbers are the paper's letters."""
 
@@ -47,8 +58,10 @@ class Setting(Fields, BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _fill(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         """Defaults that depend on the data set, then every spec in its one spelling."""
+        if info.context is STORED:
+            return values
         given = {"dataset": "digits", "algorithm": "sequential", "schedule": "shuffled", **values}
         if isinstance(given["dataset"], str):
             source = datasets.source(given["dataset"])
@@ -63,9 +76,11 @@ class Setting(Fields, BaseModel):
         return given
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _consistent(self, info: ValidationInfo) -> Self:
         if self.participants > self.clients:
             raise BadInput(f"participants: {self.participants} is more than clients = {self.clients}; S <= M is right")
+        if info.context is STORED:
+            return self
         if who := [m for m in failing(self.failures).who if m >= self.clients]:
             raise BadInput(f"failures: {self.failures} has client {who[0]}; 0 to {self.clients - 1} is right")
         policy(self.on_failure)  # these check their own options
@@ -78,30 +93,74 @@ class Setting(Fields, BaseModel):
         return rates.build(self.lr_schedule)(round)
 
     @cached_property
+    def made_of(self) -> MadeOf:
+        """What the names in it stand for: the samples, which may have to be loaded, and a user's own code."""
+        paths = self.paths
+        return MadeOf(datasets.content(self.dataset, self.clients), fingerprints(paths) if paths else {})
+
+    def stored_as(self, made_of: MadeOf) -> Self:
+        """The same setting, made of this: for looking at runs whose data or code is not here."""
+        made = self.__copy__()
+        made.__dict__["made_of"] = made_of
+        return made
+
+    def __copy__(self) -> Self:
+        made = super().__copy__()
+        for name in made.__dict__.keys() - type(self).model_fields.keys():  # worked out from fields that may change now
+            del made.__dict__[name]
+        return made
+
+    @cached_property
     def run_id(self) -> str:
-        """Names the run in the store: a hash of every field."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+        """Names the run in the store: a hash of every field, and of what the run is made of."""
+        return _hash(self.to_json()) if any(self.made_of) else self.key
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of the fields alone, for which nothing is loaded; runs made of other things may have the same."""
+        return _hash(_written({"format": TYPED, **self._kept()}))
 
     def to_json(self) -> str:
-        """Every field, one spelling: the same setting gives the same bytes."""
+        """Every field, one spelling, and what the run is made of: the same run gives the same bytes."""
+        made_of = {part: x for part, x in self.made_of._asdict().items() if x}
+        head = {"format": FORMAT, "made_of": made_of} if made_of else {"format": TYPED}
+        return _written({**head, **self._kept()})
+
+    def _kept(self) -> dict[str, Any]:
         fields = type(self).model_fields
-        kept = {f: x for f, x in self.model_dump().items() if f not in ADDED or x != fields[f].default}
-        return _written({"format": FORMAT, **kept})
+        return {f: x for f, x in self.model_dump().items() if f not in ADDED or x != fields[f].default}
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The setting that to_json wrote."""
-        values = _read(text)
+        """The setting that to_json wrote. Nothing is looked up, imported or loaded: it may lie in anybody's store."""
+        try:
+            return cls._stored(_read(text))
+        except ValidationError as error:
+            raise BadInput(f"setting.json: {_one_line(error)}") from None
+        except (RecursionError, OverflowError, UnicodeError) as error:
+            raise BadInput(f"setting.json: no setting's values ({type(error).__name__})") from None
+
+    @classmethod
+    def _stored(cls, values: dict[str, Any]) -> Self:
         found = values.pop("format", None)
-        if found != FORMAT:
-            raise BadInput(
-                f"setting.json: format {found} was written by another version; this one reads format {FORMAT}"
-            )
-        return cls(**values)
+        if type(found) is not int or found not in (TYPED, FORMAT):
+            reads = f"this one reads format {TYPED} and {FORMAT}"
+            raise BadInput(f"setting.json: format {_short(found)} was written by another version; {reads}")
+        made_of = _made_of(values.pop("made_of", None)) if found == FORMAT else MadeOf()
+        for field in values:
+            if field not in cls.model_fields:
+                raise BadInput(f"setting.json: {_short(field)}: no such setting; {nearest(field, cls.model_fields)}")
+        "".join(x for x in values.values() if isinstance(x, str)).encode()  # what cannot be printed is refused below
+        for field in cls.model_fields:
+            if field not in values and field not in ADDED:
+                raise BadInput(f"setting.json: {field} is missing; delete the run to train it again")
+        made = cls.__new__(cls)
+        cls.__pydantic_validator__.validate_python(values, self_instance=made, context=STORED)
+        return made.stored_as(made_of)
 
     @property
     def kin(self) -> str:
-        """What a run has in common with its own beginning: every field but the rounds."""
+        """What a run has in common with its own beginning: all but the rounds."""
         return kin(self.to_json())[0]
 
     @cached_property
@@ -114,7 +173,12 @@ class Setting(Fields, BaseModel):
     @property
     def theirs(self) -> bool:
         """Whether any of it is a user's own code."""
-        return any(own(split(field, getattr(self, field), known)[0]) for field, known in ROOMS.items())
+        return bool(self.paths)
+
+    @property
+    def paths(self) -> list[str]:
+        """The `package.module:factory` names in it; nothing is imported."""
+        return [name for field, known in ROOMS.items() if (name := path(getattr(self, field), known))]
 
     @property
     def steps(self) -> int:
@@ -123,23 +187,43 @@ class Setting(Fields, BaseModel):
 
 
 def kin(text: str) -> tuple[str, int]:
-    """What to_json wrote, without the rounds; and the rounds."""
+    """What to_json wrote, without the rounds; and the rounds. Of what is no setting's, nobody's and 0."""
     values = _read(text)
-    rounds: int = values.pop("rounds", 0)
-    return _written(values), rounds
+    rounds = values.pop("rounds", 0)
+    try:
+        return _written(values), rounds if type(rounds) is int else 0
+    except RecursionError:
+        return "", 0
 
 
 def _read(text: str) -> dict[str, Any]:
     """The fields in a file; none, where it is not a setting's."""
     try:
         values = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
 
 
+def _made_of(found: Any) -> MadeOf:
+    """What to_json wrote of it."""
+    parts = found if isinstance(found, dict) else {}
+    data, code = parts.get("data", ""), parts.get("code", {})
+    names = [data, *code, *code.values()] if isinstance(code, dict) else [None]
+    if not parts or not all(parts.values()) or parts.keys() - {"data", "code"} or set(map(type, names)) != {str}:
+        raise BadInput(f"setting.json: made_of: {_short(found)} is not right: data or code or both is")
+    return MadeOf(data, code)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def _written(values: dict[str, Any]) -> str:
-    return json.dumps(values, indent=1, sort_keys=True) + "\n"
+    """A key a line. Where no value holds others, without `indent`, which is slow: the same bytes."""
+    if any(isinstance(x, dict | list) for x in values.values()) or not values:
+        return json.dumps(values, indent=1, sort_keys=True) + "\n"
+    return "{\n " + json.dumps(values, sort_keys=True, separators=(",\n ", ": "))[1:-1] + "\n}\n"
 
 
 def _one_line(error: ValidationError) -> str:
@@ -150,4 +234,13 @@ def _one_line(error: ValidationError) -> str:
     field, value = str(first["loc"][0]) if first["loc"] else "setting", first["input"]
     if first["type"] == "extra_forbidden":
         return f"{field}: no such setting; {nearest(field, Setting.model_fields)}"
-    return f"{field}: {value!r} is not right: {first['msg'][0].lower()}{first['msg'][1:]}"
+    return f"{field}: {_short(value)} is not right: {first['msg'][0].lower()}{first['msg'][1:]}"
+
+
+def _short(value: Any) -> str:
+    """A value in at most a line."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, or a list of lists without end
+        return f"this {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:100]}…"

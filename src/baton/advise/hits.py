@@ -106,8 +106,8 @@ def _hit(
 ) -> Hit | None:
     """None where no seed has the whole grid of both algorithms."""
     every = list(dict.fromkeys(s.seed for s in settings))
-    there = {s.run_id for s in settings if read(s, 1) is not MISSING}
-    whole = [seed for seed in every if all(s.run_id in there for s in settings if s.seed == seed)]
+    there = {s.key for s in settings if read(s, 1) is not MISSING}
+    whole = [seed for seed in every if all(s.key in there for s in settings if s.seed == seed)]
     searched = _searched(study, whole)
     if not searched:
         return None

@@ -1,11 +1,13 @@
 """The command line. Heavy imports wait inside the commands, so that --help answers at once."""
 
+import errno
 import os
 import sys
 
-from baton.cli import advise, bounds, constants, data, export, leak, ledger, look, pages, partition, train, tune
+from baton.cli import advise, bounds, constants, data, export, leak, ledger, look, pages, partition, train, tune, upkeep
 from baton.cli.common import app
 from baton.errors import BadInput
+from baton.limits import enough
 from baton.usercode import blamed
 
 __all__ = [
@@ -23,14 +25,14 @@ __all__ = [
     "partition",
     "train",
     "tune",
+    "upkeep",
 ]
 
 
 def main() -> None:
-    """Bad input: one line, exit code 2. Interrupted: 130."""
-    sys.path.insert(0, os.getcwd())  # yourmodule:factory is looked for here too, as under `python -m`
+    """Bad input: one line, exit code 2. What the system refuses: one line, exit code 1. Interrupted: 130."""
     try:
-        with blamed():
+        with blamed(), enough("memory: too little is free, or 'ulimit -v' allows too little"):
             app()
     except BadInput as error:
         print(f"baton: {error}", file=sys.stderr)
@@ -40,3 +42,16 @@ def main() -> None:
     except BrokenPipeError:  # `baton list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"baton: {where}{error.strerror or error}{_hint(error)}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def _hint(error: OSError) -> str:
+    """What helps where the disk is to blame."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "; what was saved before is safe: make room, and the same command goes on from there"
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "; a folder that may be written to is right"
+    return ""

@@ -34,6 +34,8 @@ def export(
         raise BadInput(f"scale: {scale:g}; it goes with a study")
     where, store = exports.check(to, out, uri), Store(runs)
     choice = exports.choose(store, studies.read(study, scale) if study else None)
+    for run, fault in store.faults().items() if not study else ():
+        print(f"baton: {run} is left out: {fault}; 'baton repair' moves it aside", file=sys.stderr)
     try:
         _follow(exports.TARGETS[to](choice, where), len(choice.settings), quiet)
     except OSError as error:

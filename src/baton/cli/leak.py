@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from baton.cli.common import DataDir, Json, Runs, app, print_json, use_data_dir
+from baton.cli.common import DataDir, Json, Runs, Trust, app, built, print_json, use_data_dir
 from baton.errors import BadInput
 
 
@@ -18,6 +18,7 @@ def leak(
         float | None,
         typer.Option(metavar="X", help="Noise on the smashed data [default: the run's own].", show_default=False),
     ] = None,
+    trust: Trust = None,
     data_dir: DataDir = None,
     runs: Runs = Path("runs"),
     as_json: Json = False,
@@ -35,7 +36,7 @@ def leak(
     run_id = store.find(run)
     if not store.complete(run_id):
         raise BadInput(f"run: {run_id} is not complete; the command that began it goes on with it")
-    setting = store.read(run_id, metrics=False).setting
+    setting = built(store.read(run_id).setting, trust or [])
     algorithm, data = algorithms.build(setting.algorithm), datasets.load(setting.dataset, setting.clients)
     net = net_of(setting, data, torch.device("cpu"))
     noise = smash_noise if smash_noise is not None else algorithm.split.noise if algorithm.split else 0.0

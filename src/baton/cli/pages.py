@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from baton.cli import flags
-from baton.cli.common import Device, Method, Quiet, Runs, Scale, app
+from baton.cli.common import Device, Method, Quiet, Runs, Scale, app, reading, told
 from baton.cli.train import train
 
 Studies = Annotated[
@@ -33,12 +33,14 @@ def report(
     latency: flags.Latency = 0.03,
 ) -> None:
     """Figures, tables and a page of studies, from the store."""
+    reading(runs)
     rates = flags.rates(dict(locals()))
     from baton import report as reports
     from baton import study as studies
     from baton.store import Store
 
-    print(reports.report([studies.read(name, scale, method) for name in study], Store(runs), out, overlay, rates))
+    shown = [studies.read(name, scale, method) for name in study]
+    print(reports.report(shown, Store(runs), out, overlay, rates, told(False)))
 
 
 @app.command()
@@ -52,6 +54,7 @@ def watch(
     method: Method = "",
 ) -> None:
     """The report as a live page on this machine, while training goes on."""
+    reading(runs)
     from baton import study as studies
     from baton import watch as live
     from baton.store import Store

@@ -69,4 +69,5 @@ class Replay:
 
 def _key(setting: Setting) -> str:
     """What the constants depend on."""
-    return setting.model_copy(update={"lr": 1.0, "algorithm": "sequential", "participants": 1, "rounds": 1}).to_json()
+    same = {"lr": 1.0, "algorithm": "sequential", "participants": 1, "rounds": 1}
+    return setting.model_copy(update=same).key

@@ -1,6 +1,5 @@
 """`baton run` and `baton sweep`: training."""
 
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,8 @@ import typer
 
 from baton.cli import flags
 from baton.cli.common import (
+    Again,
+    Anyway,
     Checkpoint,
     DataDir,
     Device,
@@ -22,6 +23,7 @@ from baton.cli.common import (
     StudyName,
     app,
     print_json,
+    reading,
     shown_by,
     use_data_dir,
 )
@@ -45,6 +47,8 @@ def run(
     memory: Memory = None,
     precision: Precision = "auto",
     checkpoint_seconds: Checkpoint = 20.0,
+    again: Again = False,
+    anyway: Anyway = False,
     measure: Annotated[
         str, typer.Option("--measure", metavar="drift", help="Client drift of some rounds too; see 'baton drift'.")
     ] = "",
@@ -58,7 +62,8 @@ def run(
     if measure not in ("", "drift"):
         raise BadInput(f"measure: {measure!r}; 'drift' is right")
     setting, store = flags.setting(fields | {"smash_noise": smash_noise}), Store(runs)
-    train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision)
+    anew([setting], store, again)
+    train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway)
     drifts = drift_of(setting, "", DRAWS, False, device, memory, quiet or as_json)[0] if measure else []
     if as_json:
         more = {"drift": [drift._asdict() for drift in drifts]} if measure else {}
@@ -79,6 +84,8 @@ def sweep(
     memory: Memory = None,
     precision: Precision = "auto",
     checkpoint_seconds: Checkpoint = 20.0,
+    again: Again = False,
+    anyway: Anyway = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run and what it costs; train nothing.")
     ] = False,
@@ -86,6 +93,7 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Train every run of a study that is not in the store yet."""
+    reading(runs, quiet or as_json)
     use_data_dir(data_dir)
     from baton import study as studies
     from baton.store import Store
@@ -94,11 +102,21 @@ def sweep(
     if dry_run:
         _print_plan(wanted, store, device, memory, as_json)
         return
-    train(wanted, store, device, memory, quiet or as_json, checkpoint_seconds, precision)
+    anew(wanted, store, again)
+    train(wanted, store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway)
     if as_json:
         print_json([as_dict(store, s.run_id) for s in wanted])
     elif not quiet:
         print(f"{len(wanted)} runs of {study} are complete in {runs}; '{shown_by(study, runs, scale)}' shows them")
+
+
+def anew(settings: "Sequence[Setting]", store: "Store", again: bool) -> None:
+    """With --again: what is there of these runs is moved aside, so that they are trained from the start."""
+    if again:
+        from baton.store.upkeep import forget
+
+        for place in forget(store, [s.run_id for s in settings], "again"):
+            print(f"baton: what was there is now in {place}", file=sys.stderr)
 
 
 def train(
@@ -109,24 +127,21 @@ def train(
     quiet: bool,
     checkpoint: float = 20.0,
     precision: str = "auto",
+    anyway: bool = False,
 ) -> None:
     """Follow a sweep with its progress; stopped, it says how to go on."""
     from baton.simulate import memory as mem
     from baton.simulate.arithmetic import device_of, precision_of
-    from baton.sweep import progress, sweep
+    from baton.sweep import progress, stopping, sweep
 
     on = device_of(device)
     how = precision_of(precision, on)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite stop saves like Ctrl-C
-    where = sweep(settings, store, on, mem.parse(memory) if memory else None, checkpoint, how)
+    size = mem.parse(memory) if memory else None
     try:
-        progress.show(where, quiet)
-    except KeyboardInterrupt:
-        where.close()
+        progress.follow(sweep(settings, store, on, size, checkpoint, how, anyway), quiet, ending=True)
+    except stopping.Stopped as stop:
         print(f"baton: stopped; the same command goes on from here ({store.root})", file=sys.stderr)
-        raise SystemExit(130) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        raise SystemExit(stop.code) from None
 
 
 def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memory: str | None, as_json: bool) -> None:

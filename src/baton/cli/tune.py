@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baton.cli.common import (
+    Anyway,
     Checkpoint,
     DataDir,
     Device,
@@ -40,6 +41,7 @@ def tune(
     memory: Memory = None,
     precision: Precision = "auto",
     checkpoint_seconds: Checkpoint = 20.0,
+    anyway: Anyway = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what the store says so far and what comes next; train nothing.")
     ] = False,
@@ -59,7 +61,7 @@ def tune(
     while (todo := search.missing(found, store)) and not dry_run:
         if not quiet and not as_json:
             print(_next(todo), flush=True)
-        train(todo, store, device, memory, quiet or as_json, checkpoint_seconds, precision)
+        train(todo, store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway)
         found = search.choices(wanted, store)
     path = None if dry_run else search.save(wanted, store, found)
     if as_json and path:

@@ -11,7 +11,7 @@ from torch import Tensor
 from baton import datasets
 from baton.errors import BadInput
 from baton.lanes import Lanes
-from baton.names import bind
+from baton.names import behind, bind
 from baton.partitions import PARTITIONS, Owner, natural
 from baton.setting import Setting
 from baton.usercode import call, place
@@ -34,9 +34,15 @@ class Clients(NamedTuple):
     dataset: Tensor  # [P] which data set a partition splits
 
 
-@lru_cache(maxsize=256)
 def owners(dataset: str, partition: str, clients: int) -> Owner:
     """owner [N]: the client of each training sample, -1 for a sample nobody holds."""
+    own = behind("dataset", dataset, datasets.LOADERS), behind("partition", partition, PARTITIONS)
+    return _owners(dataset, partition, clients, own, datasets.content(dataset, clients))
+
+
+@lru_cache(maxsize=256)
+def _owners(dataset: str, partition: str, clients: int, own: Any, content: str) -> Owner:  # noqa: ARG001
+    """own, content: a user's functions and the samples, which may be others the next time."""
     data = datasets.load(dataset, clients)
     name, split, params = bind("partition", partition, PARTITIONS)
     labels = data.y.numpy()

@@ -28,6 +28,7 @@ class Dataset(NamedTuple):
     prepare: Callable[[Tensor, torch.dtype], Tensor] | None = None  # stored x -> model input, e.g. normalised
     owner: Tensor | None = None  # [N] the client each sample belongs to by nature
     optimum: Optimum | None = None
+    content: str = ""  # 16 hex digits of the samples; "": the spec alone says what they are
 
 
 def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
@@ -38,6 +39,11 @@ def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
 def prepared(data: Dataset, x: Tensor, dtype: torch.dtype) -> Tensor:
     """Stored samples as the model takes them."""
     return x.to(dtype) if data.prepare is None else data.prepare(x, dtype)
+
+
+def by_spec() -> str:
+    """The content of a data set that Baton makes from its spec."""
+    return ""
 
 
 class Source(NamedTuple):
@@ -52,3 +58,4 @@ class Source(NamedTuple):
     partition: str = "iid"
     dtype: str = "float32"
     shape: tuple[str, ...] | None = None  # options that fix the sample's shape; None: all of them
+    content: Callable[[], str] | None = None  # a Dataset's, without loading it; None: it has to be loaded

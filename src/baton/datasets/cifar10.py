@@ -1,5 +1,6 @@
 """CIFAR-10: 50,000 training and 10,000 test images of ten kinds of things, 3 x 32 x 32, in the official order."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from baton.datasets.decoded import Arrays
 from baton.datasets.find import Found, find
 from baton.datasets.pickled import batch
 from baton.errors import BadInput
+from baton.regular import opened
 
 CLASSES, RECORDS, PIXELS = 10, 10_000, 3072
 MEAN = (0.49139968, 0.48215827, 0.44653124)
@@ -35,10 +37,12 @@ def decode(found: Found) -> Arrays:
 
 def _binary(path: Path) -> Batch:
     """10,000 records of a label byte and 3,072 pixel bytes; no header, so the size must be exact."""
-    size, right = path.stat().st_size, RECORDS * (1 + PIXELS)
-    if size != right:
+    right = RECORDS * (1 + PIXELS)
+    with opened(path, field="dataset") as file:
+        size, data = os.fstat(file.fileno()).st_size, file.read(right)
+    if size != right or len(data) != right:
         raise BadInput(f"dataset: {path}: has {size:,} bytes; {right:,} is right for {RECORDS:,} records")
-    records = np.fromfile(path, np.uint8).reshape(RECORDS, 1 + PIXELS)
+    records = np.frombuffer(data, np.uint8).reshape(RECORDS, 1 + PIXELS)
     return records[:, 1:], _labels(path, records[:, 0].tolist())
 
 

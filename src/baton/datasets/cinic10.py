@@ -16,8 +16,10 @@ from baton.datasets.base import Dataset, Source
 from baton.datasets.decoded import Arrays
 from baton.datasets.find import Found, find, reading
 from baton.errors import BadInput
+from baton.regular import opened
 
 CLASSES, SIDE = 10, 32
+LARGEST = 1 << 20  # bytes of a file; an image has 3,072
 MEAN = (0.47889522, 0.47227842, 0.43047404)
 STD = (0.24205776, 0.23828046, 0.25874835)
 
@@ -73,10 +75,15 @@ def _pixels(files: Sequence[tuple[int, Path]]) -> tuple[NDArray[np.uint8], NDArr
         warnings.simplefilter("ignore")  # of odd palettes, and of huge images, which are refused below
         for i, (_, path) in enumerate(files):
             try:
-                with Image.open(path, formats=("PNG", "JPEG")) as image:
+                with (
+                    opened(path, LARGEST, field="dataset") as file,
+                    Image.open(file, formats=("PNG", "JPEG")) as image,
+                ):
                     size = image.size  # from the header: nothing is unpacked yet
                     if size == (SIDE, SIDE):
                         x[i] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+            except BadInput:
+                raise
             except Exception as error:  # a broken image can raise anything
                 raise BadInput(f"dataset: {path}: is no readable PNG or JPEG image ({error})") from None
             if size != (SIDE, SIDE):

@@ -18,9 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from baton.datasets.find import cache
+from baton.caches import cache
+from baton.datasets.content import of_arrays
 
-VERSION = 1  # of what decoding gives; raised when it changes
+VERSION = 2  # of what decoding gives; raised when it changes
 KEPT = 3  # decoded copies of one data set, for those who have it in several places
 
 
@@ -33,23 +34,33 @@ class Arrays(NamedTuple):
     test_y: NDArray[np.int64]  # [n]
 
 
-def cached(name: str, files: Sequence[Path], decode: Callable[[], Arrays]) -> Arrays:
+class Kept(NamedTuple):
+    """A decoded data set."""
+
+    arrays: Arrays
+    content: str  # what tells it from another, however its files were packed
+
+
+def cached(name: str, files: Sequence[Path], decode: Callable[[], Arrays]) -> Kept:
     """What `decode` gives, from the cache if these very files were decoded before; without one if it cannot be kept."""
     folder = cache() / "decoded" / f"{name}-{fingerprint(files)}"
     found = _read(folder)
     if found is not None:
         return found
     made = decode()
-    kept = _read(folder) if _write(folder, made) else None
-    return kept or Arrays(*(np.require(getattr(made, field), None, ["C", "W"]) for field in Arrays._fields))
+    content = of_arrays(made)
+    if _write(folder, Kept(made, content)) and (kept := _read(folder)):
+        return kept
+    return Kept(Arrays(*(np.require(getattr(made, field), None, ["C", "W"]) for field in Arrays._fields)), content)
 
 
 def fingerprint(files: Sequence[Path]) -> str:
-    """16 hex digits of the files' places, sizes and times of change."""
+    """16 hex digits of the files' places, sizes and times of change; a time can be set back, the inode's cannot."""
     digest = hashlib.sha256(f"{VERSION}".encode())
     for path in files:
         stat = os.stat(path)
-        digest.update(f"\n{path}\0{stat.st_size}\0{stat.st_mtime_ns}".encode())
+        own = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+        digest.update("\0".join(map(str, (f"\n{path}", *own))).encode())
     return digest.hexdigest()[:16]
 
 
@@ -57,33 +68,37 @@ def _checksum(path: Path) -> int:
     return zlib.crc32(np.memmap(path, np.uint8, "r").data)
 
 
-def _checksums(folder: Path) -> list[int]:
+def _checksums(folder: Path, content: str) -> list[int]:
     with ThreadPoolExecutor(len(Arrays._fields)) as pool:  # crc32 lets go of the interpreter's lock
-        return list(pool.map(_checksum, (folder / f"{field}.npy" for field in Arrays._fields)))
+        arrays = pool.map(_checksum, (folder / f"{field}.npy" for field in Arrays._fields))
+        return [*arrays, zlib.crc32(content.encode())]
 
 
-def _read(folder: Path) -> Arrays | None:
+def _read(folder: Path) -> Kept | None:
     """The arrays kept here, if they are what was written."""
     try:
-        if json.loads((folder / "checksums.json").read_text()) != _checksums(folder):
+        said = json.loads((folder / "checksums.json").read_text())
+        content = str(said["content"])
+        if said["crc32"] != _checksums(folder, content):
             return None
         # Mode "c": writing to a tensor of these would change its own copy of the page, never the file.
         found = Arrays(*(np.load(folder / f"{field}.npy", "c", allow_pickle=False) for field in Arrays._fields))
         os.utime(folder)
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, TypeError, KeyError):
         return None
-    return found
+    return Kept(found, content)
 
 
-def _write(folder: Path, arrays: Arrays) -> bool:
+def _write(folder: Path, made: Kept) -> bool:
     """Whether the arrays now lie in the cache."""
     temporary = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         for field in Arrays._fields:
-            np.save(temporary / f"{field}.npy", getattr(arrays, field), allow_pickle=False)
-        (temporary / "checksums.json").write_text(json.dumps(_checksums(temporary)))
+            np.save(temporary / f"{field}.npy", getattr(made.arrays, field), allow_pickle=False)
+        said = {"content": made.content, "crc32": _checksums(temporary, made.content)}
+        (temporary / "checksums.json").write_text(json.dumps(said))
         if folder.exists():  # damaged, or another process was as fast
             shutil.rmtree(folder)
         os.rename(temporary, folder)

@@ -79,12 +79,16 @@ def fetch(remote: Remote, folder: Path, report: Report | None = None, context: s
     target, part = folder / remote.file, folder / f"{remote.file}.part"
     if _right(target, remote):
         return target
+    if part.exists() and not part.is_file():
+        raise BadInput(f"data: {part}: is no regular file; remove it")
     opener = urllib.request.build_opener(_OnlyHttps, urllib.request.HTTPSHandler(context=context))
     with open(part, "ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BadInput(f"data: another process is downloading {target}; wait for it") from None
+        except OSError:
+            pass  # this file system has no locks; what comes is checked in any case
         why = []
         for mirror in remote.mirrors:
             try:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from baton.caches import cache
 from baton.errors import BadInput, nearest
 
 
@@ -58,11 +59,6 @@ LAYOUTS: dict[str, tuple[Layout, ...]] = {
         ),
     ),
 }
-
-
-def cache() -> Path:
-    """The user's cache folder for Baton."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "baton"
 
 
 def roots() -> list[Path]:

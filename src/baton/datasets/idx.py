@@ -12,17 +12,20 @@ from numpy.typing import NDArray
 from baton.datasets.decoded import Arrays
 from baton.datasets.find import Found
 from baton.errors import BadInput
+from baton.regular import opened
 
 SIDE, CLASSES = 28, 10
 LARGEST = 1_000_000  # items in a file: ten times any set of this kind, and little enough to hold in memory
+BYTES = 16 + LARGEST * SIDE * SIDE
 
 
 def content(path: Path, dimensions: int) -> tuple[bytes, tuple[int, ...]]:
     """The whole file, unpacked, and the sizes its header gives; its length is what the header says."""
     try:
-        with open(path, "rb") as raw:
+        with opened(path, BYTES, field="dataset") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else open(path, "rb") as file:
+            raw.seek(0)
+            file = gzip.GzipFile(fileobj=raw) if packed else raw
             header = file.read(4 + 4 * dimensions)
             sizes = _sizes(path, header, dimensions)
             data = file.read(math.prod(sizes) + 1)  # one more than is right: no file unpacks without end

@@ -25,10 +25,10 @@ def dataset(
 ) -> Dataset:
     """Ten classes of images, decoded once and mapped into memory from then on."""
     with reading(found):
-        made = cached(found.name, files, lambda: decode(found))
+        made, content = cached(found.name, files, lambda: decode(found))
     x, y, test_x, test_y = (torch.from_numpy(array) for array in made)
     prepare = Normaliser(tuple(mean), tuple(std))
-    return Dataset(x, y, test_x, test_y, classes=10, loss=cross_entropy, augment=augment, prepare=prepare)
+    return Dataset(x, y, test_x, test_y, 10, cross_entropy, augment, prepare, content=content)
 
 
 def _channels(values: Sequence[float], x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from baton.datasets.base import Dataset
+from baton.datasets.content import of_dataset
 from baton.errors import BadInput
 from baton.usercode import place
 
@@ -45,4 +46,4 @@ def checked(data: object, name: str, loader: Callable[..., Any]) -> Dataset:
         raise wrong(f"owner as a {type(owner).__name__}", "a tensor, or None,")
     if owner is not None and (owner.shape != data.y.shape or owner.dtype != torch.int64):
         raise wrong(f"owner of shape {tuple(owner.shape)} in {owner.dtype}", "one torch.int64 a sample")
-    return data
+    return data._replace(content=of_dataset(data))

@@ -7,8 +7,8 @@ so that E|g - grad F_m|^2 = sigma^2.
 import torch
 from torch import Tensor
 
-from baton import rng
-from baton.datasets.base import Dataset, Optimum, Source
+from baton import limits, rng
+from baton.datasets.base import Dataset, Optimum, Source, by_spec
 from baton.errors import BadInput
 
 
@@ -79,6 +79,8 @@ def random(
     _check_family(clients, dim, L, mu, zeta, delta, sigma)
     if not 0 <= seed < 1 << 63:
         raise BadInput(f"dataset: quadratic_random has seed={seed}; 0 <= seed < 2^63 is right")
+    size = 6 * 8 * clients * (dim * dim + dim + 1)  # bytes of all rows, and of what is made on the way to them
+    limits.fits(size, f"dataset: quadratic_random has {clients:,} clients in dim={dim}")
     key = rng.bits(torch.tensor(seed), rng.DATA)
 
     def draw(purpose: int, *shape: int) -> Tensor:
@@ -119,5 +121,5 @@ def _check_family(clients: int, dim: int, L: float, mu: float, zeta: float, delt
         raise BadInput(f"dataset: quadratic_random has dim=1, L={L}, mu={mu}; in one dimension L - mu must be 2 delta")
 
 
-PAIR = Source(pair, model="quadratic", clients=2, partition="natural", dtype="float64", shape=())
-RANDOM = Source(random, model="quadratic", clients=10, partition="natural", dtype="float64", shape=("dim",))
+PAIR = Source(pair, "quadratic", 2, "natural", "float64", shape=(), content=by_spec)
+RANDOM = Source(random, "quadratic", 10, "natural", "float64", shape=("dim",), content=by_spec)

@@ -1,7 +1,6 @@
 """Which runs are exported, what is known about each, and what tells them apart."""
 
 import importlib
-import json
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -10,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from baton.errors import BadInput
+from baton.search.past import look_back
 from baton.setting import Setting
 from baton.store import Run, Store
+from baton.store.journal import entries
 from baton.study import Study
 
 
@@ -38,18 +39,15 @@ Target = Callable[[Choice, str], Iterator[str]]  # yields the id of each run tha
 def choose(store: Store, study: Study | None) -> Choice:
     """The runs of a study that are in the store, finished or not; without a study, all of them."""
     if study is not None:
-        settings = {s.run_id: s for s in study.settings if _begun(store, s.run_id)}
+        look_back(study.settings, store)
+        settings = {s.run_id: s for s in study.settings if store.stamp(s.run_id)}
         if not settings:
             raise BadInput(f"export: no run of study {study.name!r} in {store.root}; 'baton sweep' trains them")
         return Choice(study.name, study.about, store, settings)
-    settings = {run: store.read(run, metrics=False).setting for run in store.ids() if _begun(store, run)}
+    settings = {run: s for run, s in store.settings().items() if store.stamp(run)}
     if not settings:
         raise BadInput(f"export: no run in {store.root}; 'baton run' or 'baton sweep' trains some")
     return Choice(store.root.resolve().name, "", store, settings)
-
-
-def _begun(store: Store, run_id: str) -> bool:
-    return all((store.folder(run_id) / name).is_file() for name in ("setting.json", "metrics.csv"))
 
 
 def read(choice: Choice, run_id: str) -> Run:
@@ -72,31 +70,30 @@ def labels(choice: Choice) -> dict[str, str]:
 def pasts(choice: Choice) -> dict[str, Past]:
     """By run id: from runs/journal.jsonl; from the times of its files where that does not know."""
     known: dict[str, list[dict[str, Any]]] = {run: [] for run in choice.settings}
-    for entry in _journal(choice.store.root / "journal.jsonl"):
+    for entry in _journal(choice.store.root):
         for run in entry["runs"]:
             if run in known:
                 known[run].append(entry)
-    return {run: _past(choice.store, run, entries) for run, entries in known.items()}
+    return {run: _past(choice.store, run, own) for run, own in known.items()}
 
 
-def _journal(path: Path) -> Iterator[dict[str, Any]]:
-    """Its entries, without lines that were cut short."""
-    for line in path.read_text().splitlines() if path.is_file() else []:
+def _journal(root: Path) -> Iterator[dict[str, Any]]:
+    """Its entries, with the times of each in seconds."""
+    for entry in entries(root):
         try:
-            entry = json.loads(line)
             at = datetime.fromisoformat(entry["ended"]).timestamp()
-            yield {**entry, "began": at - float(entry["seconds"]), "at": at, "runs": list(entry["runs"])}
+            yield {**entry, "began": at - float(entry["seconds"]), "at": at}
         except (ValueError, TypeError, KeyError):
             continue
 
 
-def _past(store: Store, run: str, entries: list[dict[str, Any]]) -> Past:
-    made, last = ((store.folder(run) / name).stat().st_mtime for name in ("setting.json", "metrics.csv"))
-    if not entries:
-        return Past(min(made, last), last, {})
-    began = min(entry["began"] for entry in entries)
-    ended = max(entry["at"] for entry in entries)
-    newest = entries[-1]
+def _past(store: Store, run: str, known: list[dict[str, Any]]) -> Past:
+    last = max(store.stamp(run)) / 1e9
+    if not known:
+        return Past(last, last, {})
+    began = min(entry["began"] for entry in known)
+    ended = max(entry["at"] for entry in known)
+    newest = known[-1]
     facts: dict[str, str] = {key: str(newest[key]) for key in ("device", "precision") if key in newest}
     facts |= {f"version.{name}": str(version) for name, version in newest.get("versions", {}).items()}
     return Past(began, ended if store.complete(run) else max(ended, last), facts)

@@ -99,6 +99,10 @@ def _fill(message: Any, value: Any) -> None:
 
 def _session(tb: _Modules, time: float, name: str, **data: Any) -> Any:
     about = tb.hparams.create_summary_metadata(tb.plugin.HParamsPluginData(**data))
+    inside = tb.plugin.HParamsPluginData.FromString(about.plugin_data.content)
+    about.plugin_data.content = inside.SerializeToString(
+        deterministic=True
+    )  # it comes in an order of the process's own
     value = tb.summary.Summary.Value(tag=name, metadata=about, tensor=tb.hparams.NULL_TENSOR)
     return tb.event.Event(wall_time=time, summary=tb.summary.Summary(value=[value]))
 

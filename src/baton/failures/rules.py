@@ -5,7 +5,7 @@ from functools import cache
 from typing import NamedTuple
 
 from baton.errors import BadInput
-from baton.names import bind
+from baton.names import behind, bind
 from baton.usercode import call, place
 
 
@@ -67,9 +67,14 @@ FAILURES: dict[str, Callable[..., Failing]] = {"none": none, "share": share, "cl
 POLICIES: dict[str, Callable[..., Policy]] = {"skip": skip, "retry": retry, "reroute": reroute, "abort": abort}
 
 
-@cache
 def failing(spec: str) -> Failing:
     """What a setting's `failures` says; it checks its own options."""
+    return _failing(spec, behind("failures", spec, FAILURES))
+
+
+@cache
+def _failing(spec: str, own: Callable[..., Failing] | None) -> Failing:  # noqa: ARG001
+    """own: a user's function, which may be another one the next time."""
     name, function, options = bind("failures", spec, FAILURES)
     found = call("failures", name, function, **options)
     if not isinstance(found, Failing):
@@ -77,9 +82,14 @@ def failing(spec: str) -> Failing:
     return found
 
 
-@cache
 def policy(spec: str) -> Policy:
     """What a setting's `on_failure` says; it checks its own options."""
+    return _policy(spec, behind("on_failure", spec, POLICIES))
+
+
+@cache
+def _policy(spec: str, own: Callable[..., Policy] | None) -> Policy:  # noqa: ARG001
+    """own: a user's function, which may be another one the next time."""
     name, function, options = bind("on_failure", spec, POLICIES)
     found = call("on_failure", name, function, **options)
     if not isinstance(found, Policy):

@@ -1,7 +1,5 @@
 """How legs are trained: the fastest way that there is for a model on a device. All agree up to rounding."""
 
-from importlib.util import find_spec
-
 import torch
 
 from baton.clients import Clients
@@ -55,7 +53,7 @@ def _kernels(net: Net, data: Dataset, clients: Clients, precision: str, threads:
         return None
     if net.device.type == "cpu":
         return compiled.build(net, layers, data, clients, threads)
-    return gpu.build(net, layers, data, clients, precision) if find_spec("triton") else None
+    return gpu.build(net, layers, data, clients, precision)
 
 
 def _split_kernels(net: Net, data: Dataset, clients: Clients, threads: int, form: Split, sides: Sides) -> Legs | None:

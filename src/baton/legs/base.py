@@ -32,6 +32,8 @@ class Step(NamedTuple):
 class Legs(Protocol):
     """One program's model on its pool of samples."""
 
+    way: str  # of computing, for people
+
     def train(self, x: Params, step: Step, batches: Batches) -> Params:
         """x after K steps of each leg in batches; a client without samples hands the model on unchanged.
 

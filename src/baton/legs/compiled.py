@@ -5,9 +5,9 @@ from torch import Tensor
 from torch.func import vmap
 
 from baton import rng
+from baton.caches import cache
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset
-from baton.datasets.find import cache
 from baton.datasets.images import Normaliser
 from baton.lanes import Params
 from baton.legs.base import Step, measured
@@ -42,6 +42,8 @@ def build(
 
 class Native:
     """Known chains of layers in float32, whole or in split form."""
+
+    way = "C"
 
     def __init__(
         self, kernels: native.Kernels, names: list[str], data: Dataset, clients: Clients, threads: int

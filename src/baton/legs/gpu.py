@@ -18,13 +18,15 @@ BLOCK_BYTES = 4 << 30  # what one block of samples may take over all lanes while
 
 
 def build(net: Net, layers: list[graph.Layer], data: Dataset, clients: Clients, precision: str) -> "Cuda | None":
-    """None where a layer has no such kernel."""
+    """None where a layer has no such kernel, or there is no Triton."""
     kernels = cuda.compile(layers, net.sizes(), tuple(clients.x.shape[1:]), precision)
     return Cuda(kernels, layers, net, data, clients) if kernels else None
 
 
 class Cuda:
     """Known layers in float32, products at a chosen precision."""
+
+    way = "Triton"
 
     def __init__(
         self, kernels: "cuda.Kernels", layers: list[graph.Layer], net: Net, data: Dataset, clients: Clients

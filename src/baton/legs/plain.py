@@ -21,6 +21,8 @@ CACHE_BYTES = 16 << 20  # the same where lanes go one after another: what stays 
 class Plain:
     """Gradients by autograd, lanes by vmap or one after another."""
 
+    way = "PyTorch"
+
     def __init__(self, net: Net, data: Dataset, clients: Clients, clipped: bool = True, threads: int = 1) -> None:
         """clipped: whether any lane's gradients may have to be clipped; threads: for lanes that are looped over."""
         self.net, self.data, self.clients, self.clipped = net, data, clients, clipped

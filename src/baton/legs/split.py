@@ -132,6 +132,8 @@ def _slope(params: Params, found: Params) -> Slope:
 class SplitLegs:
     """Legs of a model cut in two. `whole` only answers for the model in evaluation; it trains nothing."""
 
+    way = "PyTorch, split"
+
     def __init__(
         self,
         net: Net,

@@ -41,6 +41,8 @@ class Drift(NamedTuple):
 class Watched:
     """Legs that are trained one step at a time, and add up |x_mk - x_r|^2 on the way: `total` [L]."""
 
+    way = "watched"
+
     def __init__(self, legs: Legs, begin: Params, lanes: int, device: torch.device) -> None:
         """begin: x_r, [L, ...]."""
         self.legs, self.begin, self.outputs = legs, begin, legs.outputs

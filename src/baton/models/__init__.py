@@ -5,9 +5,12 @@ To add one: its file and one line in MODELS.
 """
 
 from collections.abc import Callable
+from functools import partial
 
+import torch
 from torch import nn
 
+from baton import limits
 from baton.errors import BadInput
 from baton.models.cnn import cnn
 from baton.models.lenet5 import lenet5
@@ -28,6 +31,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "vgg9": vgg9,
     "resnet18": resnet18,
 }
+COPIES = 4  # of its parameters, at least: two modules, a state before a round and one after it
 IMAGES = (lenet5, cnn, vgg9, resnet18)  # models that need images, not rows
 
 
@@ -39,6 +43,9 @@ def factory(spec: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.
     if build in IMAGES and len(shape) != 3:
         raise BadInput(f"model: {name!r} takes images of shape (channels, height, width), not {shape}; mlp takes any")
 
+    if name in MODELS:
+        _check_size(spec, partial(build, shape, classes, **params))
+
     def module() -> nn.Module:
         made: nn.Module = call("model", name, build, shape, classes, **params)
         if not isinstance(made, nn.Module):
@@ -49,3 +56,15 @@ def factory(spec: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.
 
     module.__name__ = spec  # for error lines
     return module
+
+
+def _check_size(spec: str, build: Callable[[], nn.Module]) -> None:
+    """Refuse a model that does not fit the memory before any of it is allocated: on torch's meta device nothing is."""
+    try:
+        with torch.device("meta"):
+            count = sum(parameter.numel() for parameter in build().parameters())
+    except (RuntimeError, TypeError, OverflowError) as error:
+        if "overflow" not in str(error).lower():
+            return  # what else is wrong with it is told where it is built
+        raise BadInput(f"model: {spec!r} has more parameters than can be counted") from None
+    limits.fits(4 * COPIES * count, f"model: {spec!r} has {count:,} parameters")

@@ -16,8 +16,10 @@ import numpy as np
 from baton.errors import BadInput
 from baton.names import Rest
 from baton.partitions.draws import Ints
+from baton.regular import read
 
 DIGITS = 12
+LARGEST = 128 << 20  # bytes of a file; a map of a million samples has some 8 million
 PINNED = re.compile(rf"(.+)#([0-9a-f]{{{DIGITS}}})", re.DOTALL)
 
 
@@ -52,6 +54,8 @@ def parse(content: bytes, samples: int, clients: int) -> Ints:
         pairs = json.loads(content, object_pairs_hook=_Object)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"not JSON ({error})") from None
+    except MemoryError:
+        raise BadInput(f"its {len(content):,} bytes of JSON do not fit the memory") from None
     held = _lists(pairs, clients)
     flat = list(chain.from_iterable(held))
     if not set(map(type, flat)) <= {int}:
@@ -106,12 +110,11 @@ def dump(owner: Ints, clients: int) -> str:
 
 def _read(path: str) -> bytes:
     try:
-        if not Path(path).is_file():
-            raise BadInput(f"partition: no file {path!r}; file:PATH names a JSON map of clients and their samples")
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        if isinstance(error, BadInput):
-            raise
+        return read(Path(path), LARGEST, field="partition")
+    except (FileNotFoundError, NotADirectoryError):
+        what = f"no file {path!r}; file:PATH names a JSON map of clients and their samples"
+        raise BadInput(f"partition: {what}") from None
+    except OSError as error:
         raise BadInput(f"partition: {path!r} cannot be read ({error})") from None
 
 

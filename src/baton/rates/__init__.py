@@ -9,7 +9,7 @@ from functools import cache
 from math import isfinite
 
 from baton.errors import BadInput
-from baton.names import bind, extended, options
+from baton.names import behind, bind, extended, options
 from baton.rates.constant import constant
 from baton.rates.cosine import cosine
 from baton.rates.exponential import exponential
@@ -33,9 +33,14 @@ def filled(spec: str, rounds: int) -> str:
     return extended(FIELD, spec, RATES, "over", rounds) if left_out else spec
 
 
-@cache
 def build(spec: str) -> Callable[[int], float]:
     """The factor of the learning rate by round."""
+    return _build(spec, behind(FIELD, spec, RATES))
+
+
+@cache
+def _build(spec: str, own: Callable[..., float] | None) -> Callable[[int], float]:  # noqa: ARG001
+    """own: a user's function, which may be another one the next time."""
     name, function, given = bind(FIELD, spec, RATES)
 
     def factor(round: int) -> float:

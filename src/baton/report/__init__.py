@@ -1,12 +1,13 @@
 """The report: figures, tables and a page from what the store holds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from baton.errors import BadInput
 from baton.ledger import Rates
 from baton.report import cost, page, sheets, words
 from baton.report.built import build, table_files
+from baton.search.past import look_back
 from baton.store import Store, write
 from baton.study import Study
 
@@ -19,17 +20,20 @@ def report(
     out: Path,
     bounds: bool = False,
     rates: Rates = Rates(),  # noqa: B008
+    tell: Callable[[str], None] = lambda _line: None,
 ) -> Path:
     """Write a folder that shows these studies, and return its index.html; bounds: with those of the theorems.
 
     Next to the page lie its figures (.svg, .pdf, .png) and tables (.csv, .md, .tex). Nothing is written unless all can
-    be. rates: of the time model.
+    be. rates: of the time model; tell: what to do with lines about how it goes.
     """
     from baton.report import cost_figure, figures, overlaid
 
     if out.exists() and not out.is_dir():
         raise BadInput(f"out: {str(out)!r} is a file; a folder is right")
     once(studies)
+    for study in studies:
+        tell(look_back(study.settings, store))
     built = [build(study, store) for study in studies]
     sections, written = [], dict[str, bytes]()
     for each in built:

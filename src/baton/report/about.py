@@ -1,6 +1,5 @@
 """How a study was run: its settings, what trained it, what is missing, what diverged, what was scaled down."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from baton.report.sheets import valued
 from baton.search.rules import candidate
 from baton.setting import Setting
 from baton.store import Store
+from baton.store.journal import entries
 from baton.study import Study
 
 
@@ -115,9 +115,7 @@ def _listed(
 
 def journal(store: Store, wanted: set[str]) -> dict[str, Any] | None:
     """What trained these runs: devices, versions and time, as far as runs/journal.jsonl knows."""
-    path = store.root / "journal.jsonl"
-    entries = [_entry(line) for line in path.read_text(errors="replace").splitlines()] if path.is_file() else []
-    own = [entry for entry in entries if wanted.intersection(entry.get("runs", ()))]
+    own = [entry for entry in entries(store.root) if wanted.intersection(entry["runs"])]
     if not own:
         return None
     versions: dict[str, list[str]] = {}
@@ -132,11 +130,3 @@ def journal(store: Store, wanted: set[str]) -> dict[str, Any] | None:
         "finished": max(entry.get("ended", "") for entry in own),
         "others": len({run for entry in own for run in entry["runs"]} - wanted),
     }
-
-
-def _entry(line: str) -> dict[str, Any]:
-    try:
-        entry = json.loads(line)
-    except json.JSONDecodeError:  # a line that was being written when the power went
-        return {}
-    return entry if isinstance(entry, dict) else {}

@@ -4,7 +4,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from baton.errors import BadInput
-from baton.store import Run, Store
+from baton.store import Damaged, Run, Store
+from baton.store.runs import REPAIR
 
 
 class Reading(Store):
@@ -16,26 +17,11 @@ class Reading(Store):
         self.damaged: dict[str, str] = {}  # run id -> what is wrong with it
         self._kept: dict[str, tuple[tuple[int, ...], Run]] = {}
 
-    def stamp(self, run_id: str) -> tuple[int, ...]:
-        """Changes whenever the run does; () where nothing of it is there."""
-        folder = self.folder(run_id)
-        found = []
-        for name in ("metrics.csv", "state.safetensors"):
-            try:
-                found.append((folder / name).stat().st_mtime_ns)
-            except OSError:
-                continue
-        return tuple(found)
-
-    def read(self, run_id: str, metrics: bool = True) -> Run:
+    def read(self, run_id: str) -> Run:
         """A stored run, complete or not."""
-        stamp, folder = self.stamp(run_id), self.folder(run_id)
-        for name in ("setting.json", "metrics.csv") if self.complete(run_id) else ():
-            if not (folder / name).is_file():
-                raise BadInput(f"run: {run_id}: no {name} beside its state; delete {str(folder)!r} to train it again")
-        kept = self._kept.get(run_id)
+        stamp, kept = self.stamp(run_id), self._kept.get(run_id)
         if kept is None or kept[0] != stamp:
-            kept = self._kept[run_id] = stamp, _checked(super().read(run_id, metrics), run_id)
+            kept = self._kept[run_id] = stamp, _checked(super().read(run_id), run_id)
         return kept[1]
 
     def sound(self, run_id: str) -> Run | None:
@@ -44,10 +30,9 @@ class Reading(Store):
             return None
         try:
             return self.read(run_id)
-        except (ValueError, KeyError, OSError) as error:  # BadInput and what a half-written file can lead to
+        except BadInput as error:
             if self.complete(run_id):
-                told = str(error) if isinstance(error, BadInput) else f"run: {run_id}: {error}"
-                self.damaged[run_id] = told.splitlines()[0]
+                self.damaged[run_id] = str(error).splitlines()[0]
             return None
 
     def kin(self) -> dict[str, dict[int, str]]:
@@ -59,10 +44,10 @@ class Reading(Store):
 def _checked(run: Run, run_id: str) -> Run:
     rounds = run.metrics.get("round")
     if rounds is None or not len(rounds):
-        raise BadInput(f"run: {run_id}: metrics.csv is damaged: no rounds in it; delete the run to train it again")
+        raise Damaged(f"run: {run_id}: metrics.csv is damaged: no rounds in it; {REPAIR}")
     if run.setting.run_id != run_id:
-        raise BadInput(f"run: {run_id}: setting.json is that of {run.setting.run_id}; delete the run to train it again")
+        raise Damaged(f"run: {run_id}: setting.json is that of {run.setting.run_id}; {REPAIR}")
     if run.complete and run.diverged is None and rounds[-1] != run.setting.rounds:
         what = f"metrics.csv is damaged: it ends at round {rounds[-1]:g} of {run.setting.rounds}"
-        raise BadInput(f"run: {run_id}: {what}; delete the run to train it again")
+        raise Damaged(f"run: {run_id}: {what}; {REPAIR}")
     return run

@@ -47,7 +47,7 @@ def choices(study: Study, store: Store) -> list[Choice]:
 def wanted(found: Sequence[Choice]) -> list[Setting]:
     """The runs that a search and its winners come down to; the rest of the grid is not needed."""
     runs = [s for choice in found for s in (*choice.trained, *choice.missing, *choice.chosen)]
-    return list({s.run_id: s for s in runs}.values())
+    return list({s.key: s for s in runs}.values())
 
 
 def missing(found: Sequence[Choice], store: Store) -> list[Setting]:

@@ -23,7 +23,7 @@ class Missing(Enum):
 
 
 MISSING = Missing.MISSING
-Scores = Mapping[str, float | None]  # run id -> mean of the last evaluations; None: diverged
+Scores = Mapping[str, float | None]  # a setting's key -> mean of the last evaluations; None: diverged
 Read = Callable[[Setting, int], float | Missing | None]  # a run, and how many of its last evaluations to average
 
 
@@ -134,9 +134,9 @@ def search(study: Study, cell: Cell, read: Read) -> Choice:
     try:
         wanted = next(rule)
         while True:
-            last = {s.run_id: study.report.last if s.rounds == rounds else ask.tune.last for s in wanted}
-            found = {s.run_id: read(s, last[s.run_id]) for s in wanted}
-            missing = [s for s in wanted if found[s.run_id] is MISSING]
+            last = {s.key: study.report.last if s.rounds == rounds else ask.tune.last for s in wanted}
+            found = {s.key: read(s, last[s.key]) for s in wanted}
+            missing = [s for s in wanted if found[s.key] is MISSING]
             longest |= {shorter(s, rounds): s.rounds for s in wanted if s not in missing}
             spent = sum(s.steps // s.rounds * needed for s, needed in longest.items())
             if missing:
@@ -228,7 +228,7 @@ def rungs(grid: dict[str, Setting], part: float) -> int:
 def _stage(grid: dict[str, Setting], rounds: int | None) -> Generator[list[Setting], Scores, dict[str, float | None]]:
     runs = {name: s if rounds in (None, s.rounds) else shorter(s, rounds) for name, s in grid.items()}
     scores = yield list(runs.values())
-    return {name: scores[s.run_id] for name, s in runs.items()}
+    return {name: scores[s.key] for name, s in runs.items()}
 
 
 def _ranked(scores: Mapping[str, float | None], sign: int) -> list[str]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from baton import limits
 from baton.errors import BadInput
 
 PRECISIONS = ("fp32", "tf32", "bf16")  # of the operands of matrix products; sums and parameters stay float32
@@ -34,10 +35,11 @@ def precision_of(name: str, device: torch.device) -> str:
 
 
 def cores() -> int:
-    """How many this process may use; OMP_NUM_THREADS makes it fewer."""
+    """How many this process may use; a container's quota and OMP_NUM_THREADS make it fewer."""
     mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return min(mine, int(wanted)) if wanted.isdigit() and int(wanted) > 0 else mine
+    asked = int(wanted) if wanted.isdecimal() and int(wanted) > 0 else mine
+    return min(mine, asked, limits.quota() or mine)
 
 
 def _keep_memory() -> None:

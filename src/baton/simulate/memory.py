@@ -3,7 +3,6 @@
 import re
 import weakref
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from baton import algorithms, clients, datasets, ledger, rng
+from baton import algorithms, clients, datasets, ledger, limits, rng
 from baton.algorithms import Algorithm
 from baton.errors import BadInput
 from baton.nn import Net
@@ -23,6 +22,7 @@ from baton.simulate.kept import Kept, laid_out
 from baton.simulate.program import Program, net_of, sides_of
 from baton.simulate.rounds import one
 
+HOPELESS = 8  # times the budget: what a short round is counted to need from here on is not tried
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -44,20 +44,20 @@ def readable(size: float) -> str:
 
 
 def free(device: torch.device) -> int:
-    """A safe share of what is free: half of main memory, four fifths of a GPU's."""
+    """A safe share of what is free: half of the main memory that this process may have, four fifths of a GPU's."""
     if device.type == "cuda":
         return int(0.8 * torch.cuda.mem_get_info(device)[0])
-    try:
-        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        return int(lines["MemAvailable"].split()[0]) * 1024 // 2
-    except (OSError, KeyError):
-        return 4 << 30
+    found = limits.memory()
+    return 4 << 30 if found is None else found // 2
 
 
 def per_lane(lanes: Sequence[Setting], budget: int, device: torch.device) -> int:
     """Bytes a lane of this program needs while it trains: measured where it comes near the budget, else counted."""
-    counted = _counted(lanes)
-    return counted if 4 * counted * len(lanes) < budget else measured(lanes[0], device)
+    with limits.enough("memory: too little is free to plan this setting"):
+        counted = _counted(lanes)
+        if 4 * counted * len(lanes) < budget or _counted([_small(lanes[0], 2, 1)]) > HOPELESS * budget:
+            return counted
+        return measured(lanes[0], device)
 
 
 def _counted(lanes: Sequence[Setting]) -> int:
@@ -122,10 +122,15 @@ def measured(setting: Setting, device: torch.device) -> int:
     return int(first + (legs - few) * a_leg + (steps - 1) * legs * a_step)
 
 
+def _small(setting: Setting, legs: int, steps: int) -> Setting:
+    """The same with fewer legs and steps."""
+    few = {"participants": min(legs, setting.participants), "local_steps": steps}
+    return Setting(**{**setting.model_dump(), **few})
+
+
 def _peak(setting: Setting, legs: int, steps: int, device: torch.device) -> int:
     """Bytes a round allocates at its peak, with the states before and after it."""
-    small = {"participants": legs, "local_steps": steps}
-    program = Program([Setting(**{**setting.model_dump(), **small})], device)
+    program = Program([_small(setting, legs, steps)], device)
     at, order = first(program), program.order(0)
     with Allocated() as found:
         drawn = program.ahead(0, order)

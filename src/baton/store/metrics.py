@@ -3,14 +3,13 @@
 import csv
 from bisect import bisect_left
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from baton.errors import BadInput
 from baton.store.columns import BYTES, EXACT, MEASURED
+from baton.store.files import Damaged
 from baton.store.history import History
 
 Metrics = dict[str, NDArray[np.float64]]  # column -> [rows]; nan where a cell is empty
@@ -51,13 +50,15 @@ def to_csv(found: Tables, lane: int, diverged: int) -> bytes:
     return "\n".join([",".join(["round", *header]), *lines, ""]).encode()
 
 
-def from_csv(path: Path) -> Metrics:
+def from_csv(data: bytes) -> Metrics:
     """What to_csv wrote."""
-    with open(path, newline="") as file:
-        header, *rows = csv.reader(file)
-    if any(len(row) != len(header) for row in rows):
-        raise BadInput(f"{path.name} is damaged; delete {str(path.parent)!r} to train again")
-    return {name: np.array([float(row[i] or "nan") for row in rows]) for i, name in enumerate(header)}
+    try:
+        header, *rows = csv.reader(data.decode().splitlines())
+        if any(len(row) != len(header) for row in rows) or len(set(header)) != len(header):
+            raise ValueError
+        return {name: np.array([float(row[i] or "nan") for row in rows]) for i, name in enumerate(header)}
+    except (ValueError, csv.Error):
+        raise Damaged("metrics.csv is damaged") from None
 
 
 def history_of(runs: Sequence[Metrics]) -> History:

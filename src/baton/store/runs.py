@@ -1,25 +1,34 @@
-"""The store: runs/<run_id>/ with setting.json, metrics.csv and state.safetensors; every file appears whole or not.
+"""The store: runs/<run_id>/ with setting.json, metrics.csv, state.safetensors and their checksums.
 
-A run is complete when its state.safetensors is there: it is written last. It holds the model under its own names, and
-what the server and the clients keep under server/ and clients/.
+A run's folder appears when the run is complete, whole and once: it is written elsewhere and then renamed, which fails
+where the run is there already. Its state holds the model under its own names, and what the server and the clients keep
+under server/ and clients/. Runs in flight are in the pool.
 """
 
 import json
 import os
-from collections.abc import Sequence
+import secrets
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from baton.errors import BadInput
+from baton.index import Entry, Index, check
 from baton.lanes import Params
 from baton.seam import State
 from baton.setting import Setting, kin
-from baton.store import files
-from baton.store.files import write
+from baton.store import files, journal, sums
+from baton.store.files import Damaged
 from baton.store.metrics import Metrics, from_csv, history_of, tables, to_csv
+from baton.store.pool import Facts, Pool
 from baton.store.snapshot import CLIENTS, SERVER, Snapshot, drawers, named
+
+REPAIR = "'baton repair' moves it aside, to be trained again"
 
 
 class Run(NamedTuple):
@@ -30,6 +39,7 @@ class Run(NamedTuple):
     complete: bool
     diverged: int | None  # the round, if any
     way: dict[str, float] | None = None  # the mean longest way through a round: ledger.Way; None: not known
+    how: Facts | None = None  # how it was computed, as far as that changes bytes; None: not known
 
 
 class About(NamedTuple):
@@ -40,6 +50,7 @@ class About(NamedTuple):
     diverged: int | None
     precision: str = ""  # "": of before it was written down
     way: dict[str, float] | None = None
+    how: Facts | None = None
 
 
 class Store:
@@ -47,8 +58,9 @@ class Store:
 
     def __init__(self, root: str | Path = "runs") -> None:
         self.root = Path(root)
-        if self.root.exists() and not self.root.is_dir():
-            raise BadInput(f"runs: {str(self.root)!r} is a file; a folder is right")
+        check(self.root)
+        self.pool = Pool(self.root)
+        self._index = Index(self.root, self.entry)
 
     def folder(self, run_id: str) -> Path:
         """runs/<run_id>."""
@@ -61,9 +73,46 @@ class Store:
         """Whether the run has been trained to its end."""
         return self._state(run_id).is_file()
 
+    # --- what is there
+
+    def entries(self) -> dict[str, Entry]:
+        """Every run that has a folder, by id: from the index, which is brought up to date."""
+        return self._index.entries()
+
     def ids(self) -> list[str]:
-        """Every run in the store, complete or not."""
-        return sorted(path.parent.name for path in self.root.glob("*/setting.json"))
+        """Every run in the store, complete or in flight."""
+        return sorted({*self.entries(), *self.pool.in_flight()})
+
+    def settings(self) -> dict[str, Setting]:
+        """Those of every run that can be read, complete or in flight."""
+        texts = {run: entry.setting for run, entry in self.entries().items() if not entry.fault}
+        texts |= {run: chunk.laid.settings[lane] for run, (chunk, lane) in self.pool.in_flight().items()}
+        return {run: Setting.from_json(texts[run]) for run in sorted(texts)}
+
+    def faults(self) -> dict[str, str]:
+        """Runs that cannot be read, and what is wrong with each."""
+        return {run: entry.fault for run, entry in self.entries().items() if entry.fault}
+
+    def entry(self, run_id: str, stamp: int) -> Entry:
+        """A run's folder, read for the index."""
+        try:
+            text = sums.read(self.folder(run_id), "setting.json", sums.of(self.folder(run_id))).decode()
+            setting = Setting.from_json(text)
+            if setting.run_id != run_id:
+                raise Damaged(f"setting.json is that of {setting.run_id}")
+            about = self.about(run_id) if self.complete(run_id) else None
+            if about and not (self.folder(run_id) / "metrics.csv").is_file():
+                raise Damaged("no metrics.csv beside its state")
+        except (OSError, ValueError) as error:
+            what = f"{error.strerror} ({error.filename})" if isinstance(error, OSError) else str(error)
+            return Entry(run_id, stamp, "", "", 0, int(self.complete(run_id)), "", what.splitlines()[0])
+        said = json.dumps(about._asdict()) if about else ""
+        return Entry(run_id, stamp, text, *kin(text), int(about is not None), said, "")
+
+    def reindex(self) -> None:
+        """Make the index anew."""
+        self._index.remove()
+        self._index.entries()
 
     def find(self, prefix: str) -> str:
         """The run whose id starts so."""
@@ -73,69 +122,110 @@ class Store:
             raise BadInput(f"run: {prefix!r}: {what}; 'baton list runs' shows the ids")
         return found[0]
 
-    def read(self, run_id: str, metrics: bool = True) -> Run:
-        """A stored run, complete or not; without its metrics for those who only list."""
-        folder = self.folder(run_id)
+    # --- reading
+
+    def read(self, run_id: str) -> Run:
+        """A stored run, complete or in flight; its files are what was written, or it says so."""
         try:
-            setting = Setting.from_json((folder / "setting.json").read_text())
-            table = from_csv(folder / "metrics.csv") if metrics else {}
-            about = self.about(run_id) if self.complete(run_id) else None
+            if not self.complete(run_id):
+                with suppress(FileNotFoundError):  # or it was completed just now
+                    return self._begun(run_id)
+            return self._whole(run_id)
         except FileNotFoundError as error:
-            raise BadInput(
-                f"run: {run_id}: no {Path(error.filename).name} in {str(folder)!r}; train it first"
-            ) from None
+            missing, where = Path(error.filename).name, str(self.folder(run_id))
+            raise BadInput(f"run: {run_id}: no {missing} in {where!r}; train it first") from None
+        except OSError as error:
+            raise BadInput(f"run: {run_id}: {error.filename}: cannot be read ({error.strerror})") from None
+        except Damaged as error:
+            raise Damaged(f"run: {run_id}: {error}; {REPAIR}") from None
         except BadInput as error:
             raise BadInput(f"run: {run_id}: {error}") from None
-        return Run(setting, table, True, about.diverged, about.way) if about else Run(setting, table, False, None)
+
+    def _whole(self, run_id: str) -> Run:
+        folder = self.folder(run_id)
+        known = sums.of(folder)
+        text = sums.read(folder, "setting.json", known).decode(errors="replace")
+        table = from_csv(sums.read(folder, "metrics.csv", known))
+        about = self.about(run_id)
+        return Run(Setting.from_json(text), table, True, about.diverged, about.way, about.how)
+
+    def _begun(self, run_id: str) -> Run:
+        """In flight: as far as its last checkpoint; or as a store of before has it, in a folder of its own."""
+        known = self.pool.in_flight().get(run_id)
+        if known is None:
+            folder = self.folder(run_id)
+            text = files.read(folder / "setting.json").decode(errors="replace")
+            return Run(Setting.from_json(text), from_csv(files.read(folder / "metrics.csv")), False, None)
+        chunk, lane = known
+        setting, seen = Setting.from_json(chunk.laid.settings[lane]), self.pool.look(chunk)
+        if seen is None:
+            raise BadInput("it has not been trained as far as its first checkpoint; wait for it")
+        lost = seen.diverged[lane]
+        return Run(setting, from_csv(to_csv(tables(seen.history), lane, lost)), False, lost if lost >= 0 else None)
+
+    def stamp(self, run_id: str) -> tuple[int, ...]:
+        """Changes whenever the run does; () where nothing of it can be read."""
+        found = []
+        for name in ("metrics.csv", "state.safetensors"):
+            try:
+                found.append((self.folder(run_id) / name).stat().st_mtime_ns)
+            except OSError:
+                continue
+        if not found and (known := self.pool.in_flight().get(run_id)) and (moved := self.pool.stamp(known[0])):
+            return (moved,)
+        return tuple(found)
 
     def about(self, run_id: str) -> About:
         """What a complete run says of itself."""
         found = files.about(self._state(run_id))
-        return About(**{field: found[field] for field in About._fields if field in found})
+        try:
+            return About(**{field: found[field] for field in About._fields if field in found})
+        except TypeError:
+            raise Damaged("state.safetensors is damaged") from None
 
     def params(self, run_id: str) -> Params:
         """The final model of a complete run, without the lane axis."""
-        return files.load(self._state(run_id), but=(SERVER, CLIENTS))
+        return self._tensors(run_id, (SERVER, CLIENTS))
+
+    def _tensors(self, run_id: str, but: tuple[str, ...] = ()) -> Params:
+        try:
+            return files.load(self._state(run_id), but)
+        except Damaged as error:
+            raise Damaged(f"run: {run_id}: {error}; {REPAIR}") from None
+
+    # --- runs that are beginnings of others
 
     def kin(self) -> dict[str, dict[int, str]]:
         """Complete runs that differ in their rounds only: {what they share: {rounds: run id}}."""
         found: dict[str, dict[int, str]] = {}
-        for path in sorted(self.root.glob("*/state.safetensors")):
-            setting = path.parent / "setting.json"
-            if setting.is_file():
-                shared, rounds = kin(setting.read_text())
-                found.setdefault(shared, {})[rounds] = path.parent.name
+        for run, entry in self.entries().items():
+            if entry.complete and not entry.fault:
+                found.setdefault(entry.kin, {})[entry.rounds] = run
         return found
 
     def begun(self, settings: Sequence[Setting], precision: str) -> dict[str, int]:
         """Rounds of each run that are trained already, because the store holds its beginning as a run of its own."""
-        every = self.kin()
+        every, entries = self.kin(), self.entries()
         found = dict.fromkeys((s.run_id for s in settings), 0)
-        for s in settings:
+        for s in settings if every else ():
             for rounds, run in sorted(every.get(s.kin, {}).items()):
-                if rounds < s.rounds and rounds % s.eval_every == 0 and self.about(run).precision == precision:
+                said = json.loads(entries[run].about)
+                if rounds < s.rounds and rounds % s.eval_every == 0 and said["precision"] == precision:
                     found[s.run_id] = rounds
         return found
 
-    def resume(self, settings: Sequence[Setting], rounds: int, device: torch.device) -> Snapshot:
-        """The beginnings of these runs as lanes of one snapshot, to go on from."""
+    def resume(self, settings: Sequence[Setting], rounds: int, device: torch.device) -> tuple[Snapshot, list[Facts]]:
+        """The beginnings of these runs as lanes of one snapshot, to go on from, and how each was computed."""
         every = self.kin()
         ids = [every[s.kin][rounds] for s in settings]
         runs = [self.read(run) for run in ids]
-        kept = [files.load(self._state(run)) for run in ids]
+        kept = [self._tensors(run) for run in ids]
         lanes = {name: torch.stack([each[name] for each in kept]).to(device) for name in kept[0]}
         diverged = torch.tensor([-1 if run.diverged is None else run.diverged for run in runs], device=device)
-        return Snapshot(rounds, *drawers(lanes), diverged, history_of([run.metrics for run in runs]))
+        at = Snapshot(rounds, *drawers(lanes), diverged, history_of([run.metrics for run in runs]))
+        return at, [run.how for run in runs if run.how]
 
-    def show(self, settings: Sequence[Setting], at: Snapshot) -> None:
-        """Metrics so far, for whoever looks while training goes on."""
-        diverged, found = at.diverged.tolist(), tables(at.history)
-        for lane, setting in enumerate(settings):
-            folder = self.folder(setting.run_id)
-            folder.mkdir(parents=True, exist_ok=True)
-            if not (folder / "setting.json").is_file():
-                write(folder / "setting.json", setting.to_json().encode())
-            write(folder / "metrics.csv", to_csv(found, lane, diverged[lane]))
+    # --- writing
 
     def finish(
         self,
@@ -143,24 +233,75 @@ class Store:
         at: Snapshot,
         precision: str = "fp32",
         ways: Sequence[dict[str, float]] | None = None,
+        how: Facts | None = None,
+        by: str = "nobody",
     ) -> None:
-        """The files of runs that reached their end; state.safetensors last, since it says so.
+        """Runs that reached their end, each in a folder that appears whole; one that is there already stays.
 
-        ways: the mean way through a round of each, for the time that it would take.
+        ways: the mean way through a round of each, for the time that it would take; how: they were computed; by: the
+        token of the worker.
         """
-        self.show(settings, at)
-        diverged = at.diverged.tolist()
+        diverged, found = at.diverged.tolist(), tables(at.history)
         state = State(*({name: leaf.cpu() for name, leaf in drawer.items()} for drawer in at.state))
         kept = named(state, at.clients)  # what clients keep comes over lane by lane: it may be large
-        for lane, setting in enumerate(settings):
-            lost = diverged[lane] if diverged[lane] >= 0 else None
-            about = About(
-                setting.run_id, at.round if lost is None else lost, lost, precision, ways[lane] if ways else None
-            )
-            files.save(self._state(setting.run_id), {name: leaf[lane] for name, leaf in kept.items()}, about._asdict())
-        os.sync()
+        stage = self.pool.staged / f"{by}-{secrets.token_hex(4)}"
+        stage.mkdir(parents=True)
+        try:
+            staged = []
+            for lane, setting in enumerate(settings):
+                if self.complete(setting.run_id):
+                    continue
+                lost = diverged[lane] if diverged[lane] >= 0 else None
+                end, way = at.round if lost is None else lost, ways[lane] if ways else None
+                about = About(setting.run_id, end, lost, precision, way, how)
+                text = setting.to_json()
+                _written(
+                    stage / setting.run_id,
+                    {
+                        "metrics.csv": to_csv(found, lane, diverged[lane]),
+                        "setting.json": text.encode(),
+                        "state.safetensors": files.packed({n: x[lane] for n, x in kept.items()}, about._asdict()),
+                    },
+                )
+                staged.append(Entry(setting.run_id, 0, text, *kin(text), 1, json.dumps(about._asdict()), ""))
+            os.sync()
+            self._index.add([entry for entry in staged if self._publish(stage / entry.run)])
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+    def _publish(self, made: Path) -> bool:
+        """Whether a run's folder, whole, is now in its place; left where it is if another process was faster."""
+        place = self.folder(made.name)
+        for _ in range(2):
+            try:
+                made.rename(place)
+                return True
+            except OSError:
+                if self.complete(made.name):
+                    return False
+                if not place.exists():
+                    raise
+                place.rename(made.with_name(f"before-{made.name}"))  # unfinished, as stores of before had them
+        return False
+
+    def set_aside(self, what: Path, why: str, beside: Path | None = None) -> Path:
+        """Move something of the store out of the way; nothing is deleted. beside: what was moved just before."""
+        if beside is None:
+            stamp = f"{time.strftime('%Y%m%dT%H%M%S')}-{why}-{secrets.token_hex(2)}"
+            (self.root / ".aside" / stamp).mkdir(parents=True)
+            beside = self.root / ".aside" / stamp / what.name
+        target = beside.with_name(what.name)
+        what.rename(target)
+        return target
 
     def log(self, entry: dict[str, Any]) -> None:
         """One line in runs/journal.jsonl: what ran when, on what, for how long."""
-        with open(self.root / "journal.jsonl", "a") as file:
-            file.write(json.dumps(entry, sort_keys=True) + "\n")
+        journal.log(self.root, entry)
+
+
+def _written(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """A folder of files, and the checksums of all."""
+    folder.mkdir()
+    digests = {name: files.checksum(data) for name, data in contents.items()}
+    for name, data in {**contents, sums.NAME: sums.written(digests)}.items():
+        (folder / name).write_bytes(data)

@@ -2,9 +2,11 @@
 
 import tomllib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from baton import regular
 from baton.errors import BadInput, nearest
 from baton.setting import Setting
 from baton.study import fields
@@ -16,6 +18,12 @@ __all__ = ["Report", "Study", "Tune", "find", "parse", "read", "shipped"]
 
 KEYS = ("like", "title", "about", "names", "base", "axes", "cases", "groups", "tune", "report")
 TABLES = ("names", "base", "axes", "groups", "tune", "report")
+
+
+LARGEST = 1 << 20  # bytes of a file; the shipped ones have a few thousand
+DOTS = 2000  # in a line: tomllib's time grows by the square of a dotted key's parts
+LONGEST = 1000  # characters of what is said about one
+CHAIN = 100  # studies each of which is like the next
 
 
 class Study(NamedTuple):
@@ -33,7 +41,7 @@ class Study(NamedTuple):
     @property
     def settings(self) -> list[Setting]:
         """Every run once, in the study's order."""
-        return list({s.run_id: s for group in self.groups.values() for s in group}.values())
+        return list({s.key: s for group in self.groups.values() for s in group}.values())
 
     @property
     def search_seed(self) -> int:
@@ -49,8 +57,7 @@ class Study(NamedTuple):
     def options(self) -> list[str]:
         """The options of specs that [tune] or [report] treat as fields: `algorithm.mu`."""
         report = self.report
-        used = (*self.swept, report.lines, report.figures, *report.down, *report.across)
-        return list(dict.fromkeys(name for name in used if fields.parted(name)[1]))
+        return list(_options((*self.swept, report.lines, report.figures, *report.down, *report.across)))
 
     def at(self, setting: Setting, field: str) -> Any:
         """The value of a field, of a spec without the options that are fields here; '' where no field is named."""
@@ -61,12 +68,17 @@ class Study(NamedTuple):
         return list(dict.fromkeys(self.at(s, field) for s in (self.settings if settings is None else settings)))
 
 
+@lru_cache(maxsize=64)  # asked for every value of every run
+def _options(used: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in used if fields.parted(name)[1]))
+
+
 def find(name: str, first: Path = Path(), but: tuple[Path, ...] = ()) -> Path:
     """A study file in the first folder, or the shipped study of that name; none of those in `but`."""
     here = Path(__file__).parents[1]
     for folder in (first, here / "studies", here.parents[1] / "studies"):
         for path in (folder / name, folder / f"{name}.toml"):
-            if path.is_file() and path.resolve() not in but:
+            if path.exists() and not path.is_dir() and path.resolve() not in but:
                 return path
     what = f"like: no other study {name!r}" if but else f"study: no file {name!r}"
     raise BadInput(f"{what}; give the path of a TOML file or a shipped name: {', '.join(shipped())}")
@@ -87,7 +99,10 @@ def read(name: str | Path, scale: float = 1.0, method: str = "") -> Study:
             study = study._replace(tune=study.tune.model_copy(update={"method": method}))
         return _shrink(study, scale) if scale != 1 else study
     except BadInput as error:
-        raise BadInput(f"{path}: {error}") from None
+        line = str(error)
+        raise BadInput(f"{path}: {line if len(line) <= LONGEST else f'{line[:LONGEST]}…'}") from None
+    except RecursionError:
+        raise BadInput(f"{path}: not a study: nested too deep") from None
 
 
 def parse(name: str, table: dict[str, Any]) -> Study:
@@ -110,17 +125,30 @@ def parse(name: str, table: dict[str, Any]) -> Study:
 
 def _table(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     """The tables of a file, over those of the study it is like: one beside it, or a shipped one; never itself."""
-    try:
-        table = flat(tomllib.loads(path.read_text()))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"not a TOML file: {error}") from None
+    table = flat(_toml(path))
     like = table.pop("like", None)
     if like is None:
         return table
     if not isinstance(like, str):
         raise BadInput(f"like: {like!r} is not the name of a study")
     own = (*above, path.resolve())
+    if len(own) > CHAIN:
+        raise BadInput(f"like: more than {CHAIN} studies are like one another in a row")
     return merged(_table(find(like, path.parent, own), own), table)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        text = regular.read(path, LARGEST).decode()
+        if any(line.count(".") > DOTS for line in text.split("\n")):
+            raise BadInput(f"not a study: it has a line with more than {DOTS:,} dots; break it")
+        return tomllib.loads(text)
+    except OSError as error:
+        raise BadInput(f"cannot be read ({error.strerror or error})") from None
+    except BadInput:
+        raise
+    except ValueError as error:  # not UTF-8, not TOML, a number of too many digits
+        raise BadInput(f"not a TOML file: {error}") from None
 
 
 def _shrink(study: Study, scale: float) -> Study:

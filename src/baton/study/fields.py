@@ -9,6 +9,7 @@ from baton.errors import BadInput, nearest
 from baton.setting import ROOMS, Setting
 
 
+@lru_cache(maxsize=1024)
 def parted(name: str) -> tuple[str, str]:
     """`algorithm.mu` -> (algorithm, mu); what names no option of a spec -> (itself, '')."""
     field, _, option = name.partition(".")

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from math import log10, prod
 from typing import Any, NamedTuple
 
 from baton.errors import BadInput, nearest
@@ -9,6 +10,7 @@ from baton.setting import ROOMS, Setting
 from baton.study.fields import known, made, parted, value
 
 Table = dict[str, Any]
+MOST = 1_000_000  # runs of a study
 
 
 class Level(NamedTuple):
@@ -61,13 +63,15 @@ def points(table: Table, options: Sequence[str]) -> Points:
     names = _names(table.get("names", {}))
     whole = Level(dict(table.get("base", {})), _axes(table.get("axes", {}), "axes"))
     cases = [_level(case, f"cases[{i}]") for i, case in enumerate(_cases(table))]
+    groups = {name: _level(own, f"groups.{name}") for name, own in (table.get("groups") or {"all": {}}).items()}
+    levels = {name: [_over(_over(whole, case), own) for case in cases] for name, own in groups.items()}
+    _countable(levels)
     found = Points({}, {})
-    seen: dict[str, str] = {}  # run id -> group
-    for group, own in (table.get("groups") or {"all": {}}).items():
-        last = _level(own, f"groups.{group}")
+    seen: dict[str, str] = {}  # a setting's key -> group
+    for group in groups:
         found.groups[group] = []
-        for case in cases:
-            for point in _cross(_over(_over(whole, case), last)):
+        for level in levels[group]:
+            for point in _cross(level):
                 setting = made({field: _spec(field, x, names) for field, x in point.items()})
                 _once(setting, group, seen)
                 found.groups[group].append(setting)
@@ -134,9 +138,12 @@ def _axes(table: Table, where: str) -> dict[str, list[Any]]:
             raise BadInput(f"{where}.{key}: no such setting; {nearest(key, Setting.model_fields)}")
         if not isinstance(values, list) or not values:
             raise BadInput(f"{where}.{key}: {values!r} is not a list of values; [{values!r}] is right")
+        met = set[Any]()
         for x in values:
-            if values.count(x) > 1:
+            same = repr(x) if isinstance(x, list | dict) else x
+            if same in met:
                 raise BadInput(f"{where}.{key}: {x!r} is given twice; each value once is right")
+            met.add(same)
     return table
 
 
@@ -146,13 +153,21 @@ def _over(below: Level, above: Level) -> Level:
     return Level(fields, axes)
 
 
+def _countable(levels: dict[str, list[Level]]) -> None:
+    """Refuse, before any is made, more settings than anybody could train."""
+    count = sum(prod(len(values) for values in level.axes.values()) for own in levels.values() for level in own)
+    if count > MOST:
+        size = f"{count:,}" if count < 10**18 else f"more than 10^{int(log10(count))}"
+        raise BadInput(f"axes: their product is {size} runs; at most {MOST:,} is right")
+
+
 def _cross(level: Level) -> Iterator[Table]:
     for point in itertools.product(*level.axes.values()):
         yield {**level.fields, **dict(zip(level.axes, point, strict=True))}
 
 
 def _once(setting: Setting, group: str, seen: dict[str, str]) -> None:
-    if setting.run_id in seen:
-        where = f"groups.{group}: the run {setting.run_id} (lr = {setting.lr:g}, seed = {setting.seed}, ...)"
-        raise BadInput(f"{where} is in groups.{seen[setting.run_id]} already; each run once is right")
-    seen[setting.run_id] = group
+    if setting.key in seen:
+        where = f"groups.{group}: the run of {setting.algorithm} (lr = {setting.lr:g}, seed = {setting.seed}, ...)"
+        raise BadInput(f"{where} is in groups.{seen[setting.key]} already; each run once is right")
+    seen[setting.key] = group

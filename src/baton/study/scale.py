@@ -45,7 +45,7 @@ def _smaller(settings: list[Setting], scale: float) -> list[Setting]:
         rounds = _fewer(s.rounds, s.eval_every, scale)
         small = {"rounds": rounds, "eval_every": min(s.eval_every, rounds), "lr_schedule": _over(s, rounds)}
         found.append(Setting(**{**s.model_dump(), **small}))
-    return list({s.run_id: s for s in found}.values())
+    return list({s.key: s for s in found}.values())
 
 
 def _over(setting: Setting, rounds: int) -> str:

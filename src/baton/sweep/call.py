@@ -1,23 +1,31 @@
-"""One call of a sweep: its chunks laid down, trained side by side where they are small, and gone on with."""
+"""One call of a sweep: its runs laid down as chunks in the store's pool, and taken from there until all are complete.
 
-import hashlib
-import json
-from collections.abc import Generator, Sequence
-from contextlib import closing
+Any number of processes may do so at once, with the same runs or some of them: each takes what nobody else is at, and
+waits at the end for what others train.
+"""
+
+import time
+from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import torch
 
-from baton.errors import BadInput
+from baton.notice import once
 from baton.setting import Setting
 from baton.simulate import memory as mem
 from baton.simulate.arithmetic import How, arithmetic, cores
-from baton.store import Laid, Store, Work
-from baton.sweep.chunk import CHECKPOINT_SECONDS, Chunk, carry_out
+from baton.simulate.facts import machine
+from baton.store import Chunk, Laid, Snapshot, Store
+from baton.store.before import adopt
+from baton.store.workers import Worker
+from baton.sweep import stopping
+from baton.sweep.chunk import CHECKPOINT_SECONDS, Job, carry_out
 from baton.sweep.planning import plan
 from baton.sweep.together import together
 from baton.usercode import blamed
+
+LOOK_SECONDS = 0.2  # between two looks at what others do
 
 
 class Progress(NamedTuple):
@@ -31,6 +39,39 @@ class Progress(NamedTuple):
     steps: int  # SGD steps done, all lanes of all chunks together
     total: int
     cut: str  # how the runs were cut into chunks
+    waiting: int = 0  # runs that others train, where there is nothing else left to do
+
+
+class Call(NamedTuple):
+    """What is wanted, by whom, and how it is to be computed."""
+
+    wanted: dict[str, Setting]  # by run id
+    store: Store
+    worker: Worker
+    device: torch.device
+    memory: int | None
+    precision: str
+    checkpoint: float
+    anyway: bool
+
+    def whole(self, chunk: Chunk) -> bool:
+        """Whether a chunk could be trained for this call: all of it is wanted, in this way, and it fits."""
+        laid = chunk.laid
+        alike = (laid.device, laid.precision) == (self.device.type, self.precision)
+        fits = self.memory is None or laid.memory <= self.memory or chunk.started
+        return alike and fits and self.wanted.keys() >= set(laid.runs)
+
+    def counts_on(self, chunk: Chunk) -> bool:
+        """Whether its runs need not be laid down again: this call can train them, or somebody who lives will."""
+        return self.whole(chunk) or self.store.pool.wanted(chunk)
+
+    def chunks(self) -> list[Chunk]:
+        """Those of the pool that hold any of its runs."""
+        return [c for c in self.store.pool.chunks() if not self.wanted.keys().isdisjoint(c.laid.runs)]
+
+    def left(self, of: Iterable[str]) -> list[str]:
+        """Those of some runs that are not complete."""
+        return [run for run in of if not self.store.complete(run)]
 
 
 def sweep(
@@ -40,80 +81,152 @@ def sweep(
     memory: int | None = None,
     checkpoint: float = CHECKPOINT_SECONDS,
     precision: str = "fp32",
+    anyway: bool = False,
 ) -> Generator[Progress, None, None]:
     """Train every run that is not complete; stopped at any moment, the same call goes on where it was.
 
-    The chunks of a call are laid down before training, since numbers agree to the last bit only within the same chunk;
-    checkpoints move a whole chunk at once. Yields after every round.
+    Chunks are laid down before training, since numbers agree to the last bit only within the same chunk; checkpoints
+    move a whole chunk at once. Yields after every round, and now and then while others train what is wanted.
+
+    anyway: go on with what was begun in another way, though the last digits may differ.
     """
     by_id = {s.run_id: s for s in settings}
-    call = json.dumps([list(by_id), device.type, memory, precision])
-    work = Work(store, hashlib.sha256(call.encode()).hexdigest()[:16])
-    if work.plan() is None and all(store.complete(run) for run in by_id):
+    if all(store.complete(run) for run in by_id):
+        _tidy(store)
         return
-    with work.lock(), arithmetic(precision), blamed(any(s.theirs for s in settings)):
-        laid = work.plan() or _lay_down(settings, store, work, device, memory, precision)
-        chunks = [
-            Chunk([by_id[run] for run in ids], begun, number)
-            for number, (ids, begun) in enumerate(zip(laid.chunks, laid.begun, strict=True))
-        ]
-        left = [c for c in chunks if work.in_flight(c.number) or not all(store.complete(s.run_id) for s in c.lanes)]
-        beside = sum(sorted(laid.share)[:2]) <= 1 and len(chunks) > 1
-        hows = [How(device, precision, max(1, int(cores() * share)), beside) for share in laid.share]
-        jobs = [partial(carry_out, chunk, work, store, hows[chunk.number], checkpoint) for chunk in left]
-        steps = [chunk.lanes[0].steps * len(chunk.lanes) for chunk in chunks]
-        done = list(steps)
-        for number, lanes, begun in ((c.number, c.lanes, c.begun) for c in left):
-            done[number] = steps[number] * begun // lanes[0].rounds
-        cut = _cut([len(chunk.lanes) for chunk in chunks], laid.memory)
-        with closing(together(jobs, [laid.share[chunk.number] for chunk in left])) as running:
-            for job, at in running:
-                chunk, rounds = left[job], left[job].lanes[0].rounds
-                done[chunk.number] = steps[chunk.number] * at.round // rounds
-                where = (chunk.number + 1, len(chunks), len(chunk.lanes), at.round, rounds)
-                yield Progress(*where, sum(done), sum(steps), cut)
-        work.remove()
+    with store.pool.workers.working() as worker, arithmetic(precision), blamed(any(s.theirs for s in settings)):
+        _tell_of_before(by_id.values(), store)
+        call = Call(by_id, store, worker, device, memory, precision, checkpoint, anyway)
+        store.pool.clean()
+        with store.pool.planning(worker):
+            adopt(store, by_id, device.type, precision)
+        yield from _work(call)
 
 
-def _lay_down(
-    settings: Sequence[Setting], store: Store, work: Work, device: torch.device, memory: int | None, precision: str
-) -> Laid:
-    fresh = plan(settings, store, device, memory, precision)
-    chunks = [[s.run_id for s in chunk] for chunk in fresh.chunks]
-    laid, taken = _adopt(Laid(chunks, fresh.memory, fresh.share, precision, fresh.begun), store, work)
-    work.write_plan(laid)
-    for other, number in taken:  # only now: a crash before this leaves them where they were
-        other.drop(number)
-    return laid
+def _tell_of_before(settings: Iterable[Setting], store: Store) -> None:
+    """Runs that a store of before has under the same name: on which data, or by which code, nobody can tell."""
+    old = sum(s.key != s.run_id and store.complete(s.key) for s in settings)
+    if old:
+        what = "as they were before ids knew data and code"
+        once(f"{old:,} of these runs are in {store.root} {what}; they stay there, and are trained anew")
 
 
-def _adopt(laid: Laid, store: Store, work: Work) -> tuple[Laid, list[tuple[Work, int]]]:
-    """Chunks that another call left in flight are gone on with, as they are, where this call wants all their runs.
+def _work(call: Call) -> Generator[Progress, None, None]:
+    left, pool = call.left(call.wanted), call.store.pool
+    count = _Count(call, left)
+    while left:
+        stopping.check()
+        chunks = call.chunks()
+        covered = {run for chunk in chunks if call.counts_on(chunk) for run in chunk.laid.runs}
+        missing = [call.wanted[run] for run in left if run not in covered]
+        if missing:
+            _lay_down(call, missing)
+            left = call.left(left)
+            continue
+        mine = [chunk for chunk in chunks if call.whole(chunk) and pool.free(chunk)]
+        trained = False
+        for at in _train(call, [c for c in mine if _open(call.store, c)], count):
+            trained = True
+            yield at
+        left = call.left(left)
+        if left and not trained:
+            yield count.waiting(left)
+            time.sleep(LOOK_SECONDS)
+    _tidy(call.store)
 
-    Their checkpoints are copied to the front of this call's; also says where they came from.
-    """
-    wanted = {run for chunk in laid.chunks for run in chunk}
-    taken: list[tuple[list[str], float, int]] = []
-    origins: list[tuple[Work, int]] = []
-    work.clear()  # what a crash between copying and planning may have left
-    for other in Work.every(store):
-        try:
-            with other.lock():
-                found = other.plan()
-                if found is None or found.precision != laid.precision:
-                    continue
-                for number, chunk in enumerate(found.chunks):
-                    if other.in_flight(number) and wanted.issuperset(chunk):
-                        work.take(len(taken), other, number)
-                        origins.append((other, number))
-                        taken.append((chunk, found.share[number], found.begun[number]))
-                        wanted.difference_update(chunk)
-        except BadInput:
-            continue  # its own process is at work on it
-    for chunk, share, begun in zip(laid.chunks, laid.share, laid.begun, strict=True):
-        taken.append(([run for run in chunk if run in wanted], share, begun))
-    chunks, shares, rounds = zip(*[each for each in taken if each[0]], strict=True)
-    return laid._replace(chunks=list(chunks), share=list(shares), begun=list(rounds)), origins
+
+def _open(store: Store, chunk: Chunk) -> bool:
+    """Whether any of its runs is not complete."""
+    return not all(store.complete(run) for run in chunk.laid.runs)
+
+
+def _tidy(store: Store) -> None:
+    """Chunks that are done with, because their process ended just before it could say so."""
+    for chunk in store.pool.chunks():
+        if not _open(store, chunk) and store.pool.free(chunk):
+            store.pool.drop(chunk)
+
+
+def _lay_down(call: Call, missing: list[Setting]) -> None:
+    """Plan first, which may take long; then, with nobody else at it, lay down what is still missing."""
+    store, pool = call.store, call.store.pool
+    fresh = plan(missing, store, call.device, call.memory, call.precision)
+    where = (call.device.type, call.precision)
+    with pool.planning(call.worker):
+        taken = set[str]()
+        for chunk in call.chunks():
+            if call.counts_on(chunk):
+                taken |= set(chunk.laid.runs)
+            elif not chunk.started:  # who laid it is dead, and not all of it is wanted
+                pool.drop(chunk)
+        for lanes, share, need, begun in zip(fresh.chunks, fresh.share, fresh.needs, fresh.begun, strict=True):
+            own = [s for s in lanes if s.run_id not in taken and not store.complete(s.run_id)]
+            if own:
+                ids, texts = [s.run_id for s in own], [s.to_json() for s in own]
+                bytes_ = need * len(own) // len(lanes)
+                pool.lay(Laid(ids, texts, *where, share, bytes_, begun, call.worker.token, machine(call.device)))
+
+
+def _train(call: Call, mine: list[Chunk], count: "_Count") -> Generator[Progress, None, None]:
+    """Chunks, side by side where they are small; each is claimed when its turn comes."""
+    if not mine:
+        return
+    share = [chunk.laid.share for chunk in mine]
+    beside = sum(sorted(share)[:2]) <= 1 and len(mine) > 1
+    jobs = []
+    for chunk in mine:
+        how = How(call.device, call.precision, max(1, int(cores() * chunk.laid.share)), beside)
+        lanes = [call.wanted[run] for run in chunk.laid.runs]
+        jobs.append(Job(chunk, lanes, call.store, call.worker, how, call.checkpoint, call.anyway))
+    count.begin(mine)
+    running = together([partial(carry_out, job) for job in jobs], share)
+    try:
+        with stopping.patient():
+            for number, at in running:
+                yield count.at(mine[number], at)
+                stopping.check()
+    finally:
+        with stopping.saving():
+            running.close()
+
+
+class _Count:
+    """What is done of all that a call wants, for people."""
+
+    def __init__(self, call: Call, left: Sequence[str]) -> None:
+        self.call = call
+        self.total = sum(s.steps for s in call.wanted.values())
+        self.elsewhere = self.total - sum(call.wanted[run].steps for run in left)  # steps that others did
+        self.seen: dict[str, int] = {}  # name of a chunk -> steps done
+        self.cut = ""
+
+    def begin(self, chunks: Sequence[Chunk]) -> None:
+        """These are trained next."""
+        for chunk in chunks:
+            self.seen.setdefault(chunk.folder.name, self._steps(chunk, chunk.laid.begun))
+        sizes = [len(chunk.laid.runs) for chunk in chunks]
+        self.cut = self.cut or _cut(sizes, self.call.memory or mem.free(self.call.device))
+
+    def _steps(self, chunk: Chunk, rounds: int) -> int:
+        first = self.call.wanted[chunk.laid.runs[0]]
+        return first.steps * len(chunk.laid.runs) * rounds // first.rounds
+
+    def _done(self) -> int:
+        return min(self.total, self.elsewhere + sum(self.seen.values()))
+
+    def at(self, chunk: Chunk, at: Snapshot) -> Progress:
+        """After a round of a chunk."""
+        name, rounds = chunk.folder.name, self.call.wanted[chunk.laid.runs[0]].rounds
+        self.seen[name] = self._steps(chunk, at.round)
+        where = (list(self.seen).index(name) + 1, len(self.seen), len(chunk.laid.runs), at.round, rounds)
+        return Progress(*where, self._done(), self.total, self.cut)
+
+    def waiting(self, left: Sequence[str]) -> Progress:
+        """While others train."""
+        todo = sum(self.call.wanted[run].steps for run in left)
+        self.elsewhere = max(self.elsewhere, self.total - todo - sum(self.seen.values()))
+        cut = self.cut or f"{len(left):,} run{'s' if len(left) > 1 else ''} in training by other processes"
+        return Progress(0, len(self.seen), 0, 0, 0, self._done(), self.total, cut, len(left))
 
 
 def _cut(sizes: list[int], memory: int) -> str:

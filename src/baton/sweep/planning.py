@@ -21,6 +21,7 @@ class Plan(NamedTuple):
     per_lane: list[int]  # bytes, one entry a program
     share: list[float]  # of the device, one entry a chunk: small ones train side by side
     begun: list[int]  # rounds done by a shorter run in the store, one entry a chunk
+    needs: list[int]  # bytes, one entry a chunk
 
 
 def plan(
@@ -39,22 +40,23 @@ def plan(
         programs.setdefault((setting.shape_key, begun[setting.run_id]), []).append(setting)
     chunks: list[list[Setting]] = []
     sizes: list[int] = []
-    needs: list[float] = []  # of the memory, one entry a chunk
+    needs: list[int] = []  # bytes, one entry a chunk
     widths: list[float] = []  # of the device
     for lanes in programs.values():
         sizes.append(mem.per_lane(lanes, budget, device))
         count = -(-len(lanes) // mem.lanes_that_fit(sizes[-1], budget))
         chunks += [lanes[len(lanes) * i // count : len(lanes) * (i + 1) // count] for i in range(count)]
-        needs += [sizes[-1] * len(chunk) / budget for chunk in chunks[len(needs) :]]
+        needs += [sizes[-1] * len(chunk) for chunk in chunks[len(needs) :]]
         legs = mem.legs_at_once(lanes[0])
         widths += [_width(legs * len(chunk), device) for chunk in chunks[len(widths) :]]
-    share = [min(1.0, max(width, need)) for width, need in zip(widths, needs, strict=True)]
+    share = [min(1.0, max(width, need / budget)) for width, need in zip(widths, needs, strict=True)]
     if sum(s < 1 for s in share) < 2:
         share = [1.0] * len(chunks)  # the only small one may have it all
     order = sorted(range(len(chunks)), key=lambda i: -share[i])  # the small ones last, together
     laid, parts = [chunks[i] for i in order], [share[i] for i in order]
     rounds = [begun[chunk[0].run_id] for chunk in laid]
-    return Plan(laid, len(settings) - len(todo), len(programs), budget, sizes, parts, rounds)
+    done = len(settings) - len(todo)
+    return Plan(laid, done, len(programs), budget, sizes, parts, rounds, [needs[i] for i in order])
 
 
 def _width(legs: int, device: torch.device) -> float:

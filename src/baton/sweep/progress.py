@@ -2,13 +2,14 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from itertools import chain
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from baton.sweep import stopping
 from baton.sweep.call import Progress as Where
 
 EVERY = 10.0  # seconds between lines where no terminal shows a bar
@@ -31,6 +32,8 @@ class _Rate:
         self.lane_rounds, self.last = 0, {first.chunk: first.round}
 
     def line(self, at: Where) -> str:
+        if at.waiting:
+            return f"waiting for {at.waiting:,} run{'s' if at.waiting > 1 else ''} that other processes train"
         self.lane_rounds += (at.round - self.last.get(at.chunk, at.round - 1)) * at.lanes
         self.last[at.chunk] = at.round
         took = time.monotonic() - self.began
@@ -53,6 +56,23 @@ def show(where: Iterator[Where], quiet: bool) -> None:
     if first is not None:
         print(first.cut, file=sys.stderr, flush=True)
         (_bar if sys.stderr.isatty() else _lines)(chain([first], where))
+
+
+def follow(where: Generator[Where, None, None], quiet: bool, ending: bool = False) -> None:
+    """The same, with signals heard: asked to stop, it is saved, and `Stopped` is raised.
+
+    ending: nothing follows then but the end of the process.
+    """
+    with stopping.heard(ending):
+        try:
+            show(where, quiet)
+        except Exception:
+            if stopping.broken():
+                stopping.check()
+            raise
+        finally:
+            with stopping.saving():
+                where.close()
 
 
 def _bar(where: Iterator[Where]) -> None:

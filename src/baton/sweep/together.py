@@ -1,8 +1,10 @@
 """Several generators at once, each in a thread: what one process can keep side by side on one device."""
 
 import queue
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -30,22 +32,31 @@ def together(
     found: queue.Queue[tuple[int, T | _End]] = queue.Queue(maxsize=len(jobs))
     stop = threading.Event()
 
+    def put(item: tuple[int, T | _End]) -> None:
+        """Wait for room, but never once this ends: then nobody may look into the queue again."""
+        while not stop.is_set():
+            with suppress(queue.Full):
+                found.put(item, timeout=0.1)
+                return
+
     def work(number: int) -> None:
         end: BaseException | None = None
         try:
             running = jobs[number]()
             try:
                 for item in running:
-                    found.put((number, item))
+                    put((number, item))
                     if stop.is_set():
                         break
             finally:
                 running.close()
         except BaseException as error:
             end = error
-        found.put((number, _End(end)))
+        ended[number] = _End(end)
+        put((number, ended[number]))
 
     waiting, running = list(range(len(jobs)))[::-1], dict[int, threading.Thread]()
+    ended: dict[int, _End] = {}
     try:
         while waiting or running:
             while waiting and (not running or sum(share[i] for i in [*running, waiting[-1]]) <= 1 + 1e-9):
@@ -61,7 +72,8 @@ def together(
                 yield number, got
     finally:
         stop.set()
-        while running:  # nobody may stay stuck on a full queue
-            number, got = found.get()
-            if isinstance(got, _End):
-                running.pop(number).join()
+        for thread in running.values():
+            thread.join()
+        failed = next((ended[number].error for number in running if ended[number].error), None)
+        if failed and not isinstance(sys.exception(), Exception):  # closed, and one could not save: that is told
+            raise failed

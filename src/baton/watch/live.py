@@ -12,6 +12,7 @@ from baton.report import once, page, sheets
 from baton.report.built import Built, build, table_files
 from baton.report.reading import Reading
 from baton.report.sheets import Sheet
+from baton.search.past import look_back
 from baton.store import Store
 from baton.study import Study
 
@@ -31,6 +32,8 @@ class Live:
 
     def __init__(self, studies: Sequence[Study], store: Store) -> None:
         once(studies)
+        for study in studies:
+            look_back(study.settings, store)
         self.studies, self.store = studies, Reading(store.root)
         self._ids = list({s.run_id: None for study in studies for s in study.settings})
         self._lock, self._error = Lock(), ""

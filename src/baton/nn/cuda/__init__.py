@@ -3,10 +3,12 @@
 Triton is imported when something is compiled, not before.
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from baton.nn.cuda.rule import Rule
 from baton.nn.graph import Layer
+from baton.notice import once
 
 if TYPE_CHECKING:
     from baton.nn.cuda.kernels import Kernels
@@ -17,7 +19,7 @@ __all__ = ["Kernels", "Rule", "compile"]
 def compile(
     layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[int, ...], precision: str
 ) -> "Kernels | None":
-    """The kernels of a model, or None where one of its layers has none.
+    """The kernels of a model, or None where one of its layers has none, or there is no Triton.
 
     sizes: of one lane's parameters; sample: the shape of one input, [C, H, W] or [n]; precision: bf16, tf32 or fp32.
     """
@@ -25,6 +27,9 @@ def compile(
 
     made = recipe(layers, sizes, sample)
     if made is None:
+        return None
+    if find_spec("triton") is None:
+        once("training by PyTorch's own operations, not by kernels, which are faster: no package 'triton' found")
         return None
     from baton.nn.cuda.kernels import Kernels
 

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from baton.lanes import Params
 from baton.nn.graph import SAMPLES, Layer
-from baton.nn.native.build import library
+from baton.nn.native.build import found_or_why
 from baton.nn.native.structs import CONV, DROPOUT, LINEAR, NO_MEMORY, NO_SPACE, POOL, RELU, Job, Outline
+from baton.notice import once
 
 SPLIT = 5e7  # multiplications of a step from which on it pays to split a lane's batch between threads
 ALONE = 1e6  # and of a call below which starting a thread costs more than it gains
@@ -60,8 +61,11 @@ def compile(
     planes = sample[0] if len(sample) == 3 else 1
     if pixels is not None and {len(pixels.scale), len(pixels.shift)} - {1, planes}:
         raise ValueError(f"pixels: {len(pixels.scale)} scales and {len(pixels.shift)} shifts for {planes} channels")
-    code = library(folder) if stages else None
-    if stages is None or code is None:
+    if not stages:
+        return None
+    code = found_or_why(folder)
+    if isinstance(code, str):
+        once(f"training in PyTorch, not in C, which is faster: {code}")
         return None
     return Kernels(code, stages, sizes, sample, pixels or Pixels((1.0,), (0.0,)), apart)
 

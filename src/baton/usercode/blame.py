@@ -1,25 +1,29 @@
-"""A user's own code, named by `package.module:factory`: found, called, and what goes wrong in it told in one line."""
+"""A user's own functions, called, and what goes wrong in them told in one line."""
 
-import importlib
 import inspect
 import os
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from baton.errors import BadInput, nearest
+from baton.errors import BadInput
 
-_OURS = (str(Path(__file__).parent), *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")))
+_OURS = (str(Path(__file__).parents[1]), *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")))
 NOT_THEIRS = ("<", *(f"{folder}{os.sep}" for folder in _OURS))  # how the names of such files begin
 
 
 def own(name: str) -> bool:
     """Whether a name, without its options, is a path to a user's own function, not a registered one."""
     return ":" in name
+
+
+def ours(module: str) -> bool:
+    """Whether a module is one of Baton's."""
+    return module.partition(".")[0] == "baton"
 
 
 class Line(NamedTuple):
@@ -30,26 +34,6 @@ class Line(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name} in {self.place}"
-
-
-def imported(field: str, name: str, known: Iterable[str]) -> Callable[..., Any]:
-    """The function that a path names; known: what might have been meant, where there is no such module."""
-    path, _, factory = name.partition(":")
-    try:
-        module = importlib.import_module(path)
-    except BadInput:
-        raise
-    except (Exception, SystemExit) as error:
-        missing = isinstance(error, ModuleNotFoundError) and f"{path}.".startswith(f"{error.name}.")
-        hint = f"; {nearest(path, known)}" if missing else ""
-        raise BadInput(f"{field}: {name!r} cannot be imported ({told(error)}){hint}") from error
-    if not hasattr(module, factory):
-        functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        raise BadInput(f"{field}: {path} has no {factory!r}; {nearest(factory, functions)}")
-    function: Callable[..., Any] = getattr(module, factory)
-    if not callable(function):
-        raise BadInput(f"{field}: {name!r} is of type {type(function).__name__}; a function is right")
-    return function
 
 
 def call(field: str, name: str, function: Callable[..., Any], *given: Any, **options: Any) -> Any:

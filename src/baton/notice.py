@@ -1,0 +1,16 @@
+"""What a person should know although nothing is wrong: one line on stderr, once a process."""
+
+import sys
+from threading import Lock
+
+_said: set[str] = set()
+_lock = Lock()
+
+
+def once(line: str) -> None:
+    """Say this, unless it was said before."""
+    with _lock:
+        new = line not in _said
+        _said.add(line)
+    if new:
+        print(f"baton: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,18 @@
+"""A user's own code, named by `package.module:factory`: found, called, blamed in one line, told from other code."""
+
+from baton.usercode.blame import Line, blamed, call, lines, own, place, told, written_in
+from baton.usercode.fingerprint import fingerprints
+from baton.usercode.found import imported
+
+__all__ = [
+    "Line",
+    "blamed",
+    "call",
+    "fingerprints",
+    "imported",
+    "lines",
+    "own",
+    "place",
+    "told",
+    "written_in",
+]
