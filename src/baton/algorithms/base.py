@@ -24,3 +24,4 @@ class Algorithm(NamedTuple):
     kind: Callable[[int], Hashable] = _all_alike  # of a round, by its number: those that do something else than others
     # say so, since rounds are recorded and counted once a kind
     split: Split | None = None  # None: every leg is a whole model's
+    personal: Callable[[State], Params] | None = None  # the model that each client uses [L, M, ...]; None: all the same

@@ -29,6 +29,10 @@ class Dataset(NamedTuple):
     owner: Tensor | None = None  # [N] the client each sample belongs to by nature
     optimum: Optimum | None = None
     content: str = ""  # 16 hex digits of the samples; "": the spec alone says what they are
+    test_owner: Tensor | None = None  # [n] the client each test sample belongs to by nature
+    names: tuple[str, ...] = ()  # of those clients, where they have any: hospitals
+    weight: Tensor | None = None  # [N] what each training sample counts; None: all alike
+    notes: tuple[str, ...] = ()  # what a person should know about it, said once
 
 
 def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
