@@ -23,7 +23,7 @@ LAYERS = [  # a room imports only from rooms above it
     ["legs", "search"],
     ["simulate", "sites"],
     ["constants", "sweep"],
-    ["measure", "advise"],
+    ["measure", "advise", "deploy"],
     ["report", "export"],
     ["watch", "api"],
     ["cli"],

@@ -59,6 +59,7 @@ SPECS = {
     "dataset": {
         "quadratic": ["quadratic", "quadratic:zeta=10,delta=1/3"],
         "quadratic_random": ["quadratic_random:dim=3", "quadratic_random:dim=2,sigma=1,delta=0.5"],
+        "sites": [],  # its samples are at sites: tests/test_deploy_run.py
     },
 }
 # Where a name fits only some data.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from baton.datasets import cifar10, cinic10, digits, fashion_mnist, mnist, quadratic
+from baton.datasets import cifar10, cinic10, digits, fashion_mnist, mnist, quadratic, sites
 from baton.datasets.base import Dataset, Optimum, Source, prepared
 from baton.datasets.own import checked
 from baton.errors import BadInput
@@ -19,6 +19,7 @@ DATASETS: dict[str, Source] = {
     "fashion_mnist": fashion_mnist.FASHION_MNIST,
     "cifar10": cifar10.CIFAR10,
     "cinic10": cinic10.CINIC10,
+    "sites": sites.SITES,
 }
 LOADERS = {name: source.load for name, source in DATASETS.items()}
 

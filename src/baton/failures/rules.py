@@ -14,6 +14,7 @@ class Failing(NamedTuple):
 
     share: float
     who: tuple[int, ...] = ()  # at these clients only; empty: at any
+    real: bool = False  # nothing is drawn: legs are lost as they are lost at real sites
 
 
 class Policy(NamedTuple):
@@ -43,6 +44,11 @@ def clients(*, who: str, p: float = 1.0) -> Failing:
     return Failing(_probability("clients", p), tuple(numbers))
 
 
+def real() -> Failing:
+    """Legs are lost as it happens, at real sites: what `baton deploy` writes into its runs."""
+    return Failing(0.0, real=True)
+
+
 def skip() -> Policy:
     """The round goes on without it: a chain hands on what was there, an average is over what came."""
     return Policy()
@@ -63,7 +69,12 @@ def abort() -> Policy:
     return Policy(abort=True)
 
 
-FAILURES: dict[str, Callable[..., Failing]] = {"none": none, "share": share, "clients": clients}
+FAILURES: dict[str, Callable[..., Failing]] = {
+    "none": none,
+    "share": share,
+    "clients": clients,
+    "real": real,
+}
 POLICIES: dict[str, Callable[..., Policy]] = {"skip": skip, "retry": retry, "reroute": reroute, "abort": abort}
 
 

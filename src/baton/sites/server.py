@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from baton import algorithms, failures, schedules
 from baton.datasets import Dataset
@@ -22,7 +23,7 @@ class Server:
     """Holds no samples: only their shape, which the model is made for."""
 
     def __init__(self, setting: Setting, like: Dataset, post: Post | None = None, ask: Ask | None = None) -> None:
-        """like: samples as the clients hold them. post carries whole legs, ask the messages of split ones."""
+        """like: samples as the clients hold them. post carries legs; split ones too, where there is no ask for them."""
         dtype = getattr(torch, setting.dtype)
         self.setting, self.like, self.ask = setting, like, ask
         self.net = net_of(setting, like, dtype, torch.device("cpu"))
@@ -31,9 +32,10 @@ class Server:
         self.schedule = schedules.build(setting.schedule)
         self.policy = failures.policy(setting.on_failure)
         self.void: set[int] = set()  # clients whose last round was aborted
+        self.drawn: Tensor | None = None  # [1, S] who takes part in the round that is under way, or was last
         form = self.algorithm.split
         self.cut = sides(self.net, form.cut, form.head) if form else None
-        carry = self._halves if form else post
+        carry = self._halves if form and ask else post
         assert carry is not None
         self.post: Post = carry
 
@@ -55,6 +57,7 @@ class Server:
         order = self.schedule.draw(torch.tensor([s.seed]), torch.tensor([number]), s.clients, s.participants)
         if self.algorithm.order is not None:
             order = self.algorithm.order(state, order, now)
+        self.drawn = order
         remote = Remote(s, now, order, self.post, self.policy, self.ranks, self._sides, self.void)
         new = self.algorithm.round(state, Cohort.whole(order), remote)
         self.void = self.void | remote.answered if remote.aborted else self.void - remote.answered

@@ -10,4 +10,10 @@ MEASURED = (  # at every evaluation
 )
 EXACT = ("distance", "objective_gap")  # of quadratics, at every round
 BYTES = ("bytes_up", "bytes_down", "bytes_peer")  # sent since the run began, at every evaluation
-METRICS = (*MEASURED, *EXACT, *BYTES)
+REAL = (  # at real sites, since the run began, at every evaluation: bytes, seconds, and legs that did not come back
+    "real_bytes_up",
+    "real_bytes_down",
+    "real_seconds",
+    "lost_legs",
+)
+METRICS = (*MEASURED, *EXACT, *BYTES, *REAL)

@@ -1,0 +1,162 @@
+"""Legs of one run carried to its sites: sent, waited for, and believed only once they were checked."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from baton.deploy.answers import Outcome
+from baton.deploy.checks import doubt
+from baton.deploy.frames import Garbled
+from baton.deploy.messages import WHYS, Half, Halved, Message, Refused, Train, Trained
+from baton.deploy.rules import Desk, Rules
+from baton.deploy.transport import Lost, Transport
+from baton.deploy.wire import packed, unpacked
+from baton.sites import halves
+from baton.sites.server import Server
+from baton.sites.visit import Answer, Order
+
+PAUSE = 0.5  # seconds between two looks for a site that is waited for
+
+
+class Task(NamedTuple):
+    """One leg to be carried."""
+
+    leg: str
+    base: str
+    order: Order
+
+
+class Unbelieved(Exception):
+    """A reply that is not believed, or a site that refuses."""
+
+
+class Carrier:
+    """Knows who answered last."""
+
+    def __init__(self, text: str, rules: Rules, transport: Transport, desk: Desk) -> None:
+        """text: the run's setting."""
+        self.text, self.rules, self.transport, self.desk = text, rules, transport, desk
+        self.missing: set[str] = set()  # sites that did not answer when they were asked last
+
+    # --- anything
+
+    def ask(self, frames: Mapping[str, bytes]) -> Iterator[tuple[str, bytes | Lost]]:
+        """A frame a site; sites that were lost are looked for first, and waited for as the rules say."""
+        suspected = self.missing & frames.keys()
+        back = self.transport.ping(suspected, self.rules.ping) if suspected else set()
+        gone = suspected - back
+        self.missing -= back
+        ready = {site: frame for site, frame in frames.items() if site not in gone}
+        for site, got in self.transport.broadcast(ready, self.rules.leg) if ready else ():
+            if isinstance(got, Lost):
+                gone.add(site)
+                self.missing.add(site)
+            else:
+                yield site, got
+        for site in [site for site in frames if site in gone]:
+            yield site, self._waited(site, frames[site])
+
+    def _waited(self, site: str, frame: bytes) -> bytes | Lost:
+        """The answer of a site that is lost, where it comes back in time."""
+        end = time.monotonic() + self.rules.wait
+        while time.monotonic() < end:
+            self.desk.check(self.missing)
+            if self.transport.ping([site], self.rules.ping):
+                try:
+                    got = self.transport.call(site, frame, self.rules.leg)
+                    self.missing.discard(site)
+                    return got
+                except Lost:
+                    continue
+            time.sleep(min(PAUSE, max(0.0, end - time.monotonic())))
+        return Lost(f"{site}: no answer")
+
+    def reply(self, got: bytes | Lost) -> Message:
+        """What a site said; Unbelieved where that is nothing, or no."""
+        if isinstance(got, Lost):
+            raise Unbelieved("no answer in time")
+        try:
+            said = unpacked(got)
+        except Garbled as error:
+            raise Unbelieved(f"{error}") from None
+        if isinstance(said, Refused):
+            raise Unbelieved(f"it refuses: {WHYS[said.why]}")
+        return said
+
+    # --- whole legs
+
+    def legs(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
+        """Legs at different sites, all at once: (which, how it went), as they come."""
+        sites = {self.rules.sites[task.order.client]: i for i, task in enumerate(tasks)}
+        began, seconds = time.monotonic(), self.rules.leg
+        frames = {
+            site: packed(Train(self.text, tasks[i].leg, tasks[i].base, tasks[i].order), seconds)
+            for site, i in sites.items()
+        }
+        for site, got in self.ask(frames):
+            task, took = tasks[sites[site]], time.monotonic() - began
+            traffic = took, len(frames[site]), 0 if isinstance(got, Lost) else len(got)
+            try:
+                answer, why = self._believed(task, got), ""
+            except Unbelieved as error:
+                answer, why = None, str(error)
+            yield sites[site], Outcome(task.order.client, answer, why, *traffic)
+
+    def _believed(self, task: Task, got: bytes | Lost) -> Answer:
+        said = self.reply(got)
+        if not isinstance(said, Trained) or said.leg != task.leg:
+            raise Unbelieved("the answer to something else")
+        return self._sound(said.answer, task.order)
+
+    def _sound(self, answer: Answer, order: Order) -> Answer:
+        if wrong := doubt(answer, order, self.rules.norm):
+            raise Unbelieved(f"it came back with {wrong}")
+        return answer
+
+    # --- legs in split form
+
+    def halves(self, server: Server, task: Task) -> Outcome:
+        """The server's half of a leg, and all that crosses."""
+        site, began, moved = self.rules.sites[task.order.client], time.monotonic(), [0, 0]
+        number = 0
+
+        def ask(message: halves.Message) -> object:
+            nonlocal number
+            frame = packed(Half(self.text, task.leg, number, message), self.rules.leg)
+            got = next(self.ask({site: frame}))[1] if number == 0 else self._at_once(site, frame)
+            moved[0] += len(frame)
+            moved[1] += 0 if isinstance(got, Lost) else len(got)
+            said = self.reply(got)
+            if not isinstance(said, Halved) or (said.leg, said.number) != (task.leg, number):
+                raise Unbelieved("the answer to something else")
+            number += 1
+            _finite(said.answer)
+            return said.answer
+
+        form, cut = server.algorithm.split, server.cut
+        assert form is not None
+        assert cut is not None
+        try:
+            made = self._sound(halves.leg(server.net, server.like, form, cut, task.order, ask), task.order)
+            answer, why = made, ""
+        except Unbelieved as error:
+            answer, why = None, str(error)
+        except (AssertionError, RuntimeError, KeyError, IndexError, ValueError):  # shapes or kinds that do not fit
+            answer, why = None, "it came back with a message that does not fit its leg"
+        return Outcome(task.order.client, answer, why, time.monotonic() - began, *moved)
+
+    def _at_once(self, site: str, frame: bytes) -> bytes | Lost:
+        """Inside a leg nobody is waited for: a site that was away has forgotten it."""
+        try:
+            return self.transport.call(site, frame, self.rules.leg)
+        except Lost as lost:
+            self.missing.add(site)
+            return lost
+
+
+def _finite(answer: object) -> None:
+    for part in answer if isinstance(answer, tuple) else [answer]:
+        if isinstance(part, Tensor) and part.is_floating_point() and not bool(part.isfinite().all()):
+            raise Unbelieved("it came back with numbers that are not finite")

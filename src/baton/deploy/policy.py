@@ -1,0 +1,95 @@
+"""A site's own policy: what it takes part in, and what it tells."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from baton import algorithms, regular
+from baton.errors import BadInput, nearest
+from baton.models import MODELS
+from baton.names import bind, option, options
+from baton.setting import Setting
+
+LARGEST = 1 << 16  # bytes of a policy's file
+WRITTEN = """\
+# What this site takes part in, and what it tells. The site's own: nobody else can change it.
+# A line that is left out is as it is here.
+
+algorithms = []      # names that are accepted; empty: all that Baton has
+models = []          # names that are accepted; empty: all that Baton has
+most_steps = 1000    # local steps of one leg
+least_samples = 10   # with fewer training samples than this, the site does not take part
+sizes = true         # whether the number of samples may be told
+metrics = true       # whether loss and accuracy on the site's own samples may be told
+noise = 0.0          # Gaussian noise on those numbers, as a share of each
+"""
+
+
+class No(Exception):
+    """The site does not do it; its only word is one of messages.WHYS."""
+
+
+class Policy(BaseModel):
+    """The file's fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    algorithms: list[str] = []
+    models: list[str] = []
+    most_steps: int = Field(1000, ge=1)
+    least_samples: int = Field(10, ge=0)
+    sizes: bool = True
+    metrics: bool = True
+    noise: float = Field(0.0, ge=0.0, le=1.0)
+
+    def check(self, setting: Setting, samples: int) -> None:
+        """Whether the site takes part in such a run; before that is known, nothing that it names is looked up."""
+        if setting.paths:
+            raise No("code")
+        if not _accepted(setting.algorithm, self.algorithms, algorithms.ALGORITHMS):
+            raise No("algorithm")
+        if not _accepted(setting.model, self.models, MODELS):
+            raise No("model")
+        if setting.local_steps > self.most_steps:
+            raise No("steps")
+        if samples < self.least_samples:
+            raise No("samples")
+        if not self.sizes and _tells_sizes(setting.algorithm):
+            raise No("sizes")
+
+
+def _accepted(spec: str, names: list[str], known: dict[str, Any]) -> bool:
+    name = spec.partition(":")[0]
+    return name in known and (not names or name in names)
+
+
+def _tells_sizes(spec: str) -> bool:
+    """Whether an algorithm weighs by samples, or takes as many steps as there are batches."""
+    _, make, given = bind("algorithm", spec, algorithms.ALGORITHMS)
+    weighting = options(make)["weighting"].default if "weighting" in options(make) else "uniform"
+    weighting = given.get("weighting", weighting)
+    return weighting == "size" or bool(option("algorithm", spec, algorithms.ALGORITHMS, "passes"))
+
+
+def read(path: Path) -> Policy:
+    """A policy's file, checked; its own line where something is wrong."""
+    try:
+        table = tomllib.loads(regular.read(path, LARGEST, field="policy").decode())
+        found = Policy(**table)
+    except FileNotFoundError:
+        raise BadInput(f"policy: no file {str(path)!r}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"policy: {path}: not TOML ({error})") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0]) if first["loc"] else "policy"
+        if first["type"] == "extra_forbidden":
+            raise BadInput(f"policy: {path}: no field {field!r}; {nearest(field, Policy.model_fields)}") from None
+        raise BadInput(f"policy: {path}: {field}: {first['input']!r} is not right: {first['msg']}") from None
+    for field, known in (("algorithms", algorithms.ALGORITHMS), ("models", MODELS)):
+        for name in getattr(found, field):
+            if name not in known:
+                raise BadInput(f"policy: {path}: {field}: no {name!r}; {nearest(name, known)}")
+    return found

@@ -1,0 +1,197 @@
+"""A site: it answers frames by frames, from its own samples, as far as its policy goes.
+
+Whatever goes wrong, what it says is one of a few words (messages.WHYS): no text of an exception ever crosses.
+"""
+
+import hashlib
+import secrets
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+import baton
+from baton.datasets import Dataset
+from baton.deploy.frames import Garbled, refusal
+from baton.deploy.keeping import Keeping
+from baton.deploy.like import like
+from baton.deploy.messages import Evaluate, Half, Halved, Here, Look, Message, Sums, Train, Trained
+from baton.deploy.policy import No, Policy
+from baton.deploy.wire import packed, unpacked
+from baton.errors import BadInput
+from baton.lanes import Params
+from baton.setting import Setting
+from baton.sites.halves import Begin, ClientHalf, Up
+from baton.sites.visit import Answer, Order, Own, visit, with_lane, without_lane
+from baton.store.files import Damaged
+
+BLOCK = 8192  # samples that are evaluated at once
+
+
+class Samples:
+    """What a site holds: to train on, and to test on."""
+
+    def __init__(self, x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor) -> None:
+        self.x, self.y, self.test_x, self.test_y = x, y, test_x, test_y
+
+
+class Site:
+    """One site. It holds one run at a time open; what it keeps of others stays on its disk."""
+
+    def __init__(self, samples: Samples, policy: Policy, folder: Path) -> None:
+        """folder: where it keeps what runs leave at their clients."""
+        self.samples, self.policy, self.folder = samples, policy, folder
+        self._open: tuple[str, Own] | None = None
+        self._half: ClientHalf | None = None  # of that run
+        self._leg = ""  # the one that it is in the middle of, in split form
+
+    def handle(self, frame: bytes) -> bytes:
+        """The answer to one frame."""
+        try:
+            return packed(self._answer(unpacked(frame)))
+        except No as no:
+            return refusal(str(no))
+        except Garbled:
+            return refusal("message")
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)  # the site's own log
+            return refusal("memory" if isinstance(error, MemoryError | torch.OutOfMemoryError) else "failed")
+
+    def _answer(self, message: Message) -> Message:
+        match message:
+            case Look(setting):
+                self._own(setting)
+                return Here(self._told(len(self.samples.y)) if self.policy.sizes else -1, baton.__version__)
+            case Train():
+                return self._train(message)
+            case Half():
+                return self._halved(message)
+            case Evaluate(setting, model, train):
+                return self._evaluate(self._own(setting), model, train)
+            case _:
+                raise No("message")
+
+    def _own(self, text: str) -> Own:
+        """The run, open; its setting is only read, until the policy has agreed to it."""
+        if self._open is None or self._open[0] != text:
+            try:
+                setting = Setting.from_json(text)
+            except BadInput:
+                raise No("setting") from None
+            self.policy.check(setting, len(self.samples.y))
+            try:
+                data = self._data(like(setting))
+                own = Own(setting, data)
+            except BadInput:
+                traceback.print_exc(file=sys.stderr)
+                raise No("setting") from None
+            self._open, self._half, self._leg = (text, own), None, ""
+        return self._open[1]
+
+    def _data(self, known: Dataset) -> Dataset:
+        s = self.samples
+        same = s.x.shape[1:] == known.x.shape[1:] and s.x.dtype == known.x.dtype
+        labelled = not known.classes or (not len(s.y) or 0 <= int(s.y.min()) <= int(s.y.max()) < known.classes)
+        if not same or not labelled:
+            raise No("shape")
+        return known._replace(x=s.x, y=s.y, test_x=s.test_x, test_y=s.test_y)
+
+    def _check(self, own: Own, order: Order, names: set[str] | None = None) -> None:
+        """An order that this run could have, and the policy accepts."""
+        if order.local_steps > self.policy.most_steps:
+            raise No("steps")
+        if order.local_steps < 1 or order.batch_size < 1 or order.round < 0:
+            raise No("message")
+        sizes = own.net.sizes()
+        for given in (order.model, order.anchor, order.shift):
+            if given is not None and not _alike(given, sizes, own.net.dtype, names):
+                raise No("message")
+
+    def _train(self, message: Train) -> Trained:
+        own, order = self._own(message.setting), message.order
+        if own.algorithm.split is not None:
+            raise No("message")
+        self._check(own, order)
+        if own.algorithm.local is None:  # nothing is kept
+            return Trained(message.leg, self._answered(visit(own, order, {})[0]))
+        keeping = self._keeping(own, message.setting)
+        kept = keeping.after(message.base)
+        if kept is None:
+            raise No("state")
+        answer, new = visit(own, order, kept)
+        keeping.put(message.base, message.leg, order.round, new)
+        return Trained(message.leg, self._answered(answer))
+
+    def _keeping(self, own: Own, text: str) -> Keeping:
+        first = own.keeps(without_lane(own.net.init([own.setting.seed])))
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        try:
+            return Keeping(self.folder / f"{name}.safetensors", first)
+        except (Damaged, OSError, KeyError):
+            raise No("state") from None
+
+    def _answered(self, answer: Answer) -> Answer:
+        """With the number of samples as far as it is told."""
+        return answer._replace(samples=self._told(answer.samples) if self.policy.sizes else 1)
+
+    def _halved(self, message: Half) -> Halved:
+        own = self._own(message.setting)
+        if own.algorithm.split is None:
+            raise No("message")
+        half = self._half = self._half or ClientHalf(own)
+        if isinstance(message.message, Begin):
+            self._check(own, message.message.order, set(_client_side(half)))
+            self._leg = message.leg
+        if self._leg != message.leg:
+            raise No("state")
+        answer = half.answer(message.message)
+        if isinstance(answer, Answer):
+            answer = self._answered(answer)
+        assert isinstance(answer, int | Tensor | Up | Answer)
+        return Halved(message.leg, message.number, answer)
+
+    def _evaluate(self, own: Own, model: Params, train: bool) -> Sums:
+        if not _alike(model, own.net.sizes(), own.net.dtype, None):
+            raise No("message")
+        if not self.policy.metrics:
+            return Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        s = self.samples
+        test = self._cost(own, model, s.test_x, s.test_y) if len(s.test_y) >= self.policy.least_samples else (0.0,) * 3
+        return Sums(*test, *(self._cost(own, model, s.x, s.y) if train else (0.0,) * 3))
+
+    def _cost(self, own: Own, model: Params, x: Tensor, y: Tensor) -> tuple[float, float, float]:
+        """(loss, right answers, samples), as far as they are told."""
+        if not len(y):
+            return 0.0, 0.0, 0.0
+        loss, right = 0.0, 0.0
+        pool = x if x.dtype == torch.uint8 else x.to(own.net.dtype)
+        for places in torch.split(torch.arange(len(y)), BLOCK):
+            output = own.legs.outputs(with_lane(model), pool, places)[0]
+            loss += float(own.data.loss(output, y[places]).double().sum())
+            right += float((output.argmax(-1) == y[places]).sum()) if own.data.classes else float(len(places))
+        noisy = [each * (1 + self._noise()) for each in (loss, right)]
+        return noisy[0], noisy[1], float(len(y))
+
+    def _told(self, count: int) -> int:
+        return max(1, round(count * (1 + self._noise()))) if count else 0
+
+    def _noise(self) -> float:
+        """Nobody can know it: it is drawn from the system, not from the run's keys."""
+        if not self.policy.noise:
+            return 0.0
+        return self.policy.noise * secrets.SystemRandom().gauss(0.0, 1.0)
+
+
+def _alike(given: Params, sizes: dict[str, tuple[int, ...]], dtype: torch.dtype, names: set[str] | None) -> bool:
+    """Whether leaves are a model's, or those of its client's side."""
+    wanted = names if names is not None else sizes.keys()
+    return given.keys() == wanted and all(
+        tuple(leaf.shape) == tuple(sizes[n]) and leaf.dtype == dtype for n, leaf in given.items()
+    )
+
+
+def _client_side(half: ClientHalf) -> list[str]:
+    client = half.client
+    return [*client.front.names, *(client.head.side.names if client.head else [])]
