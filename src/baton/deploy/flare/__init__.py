@@ -1,0 +1,1 @@
+"""Baton on NVIDIA FLARE: kits with certificates, processes, jobs, and its way to carry our frames."""

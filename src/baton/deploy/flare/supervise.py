@@ -1,0 +1,180 @@
+"""Who sees to it that a federation's run goes on: the server's process, jobs one after another, who is connected."""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from baton.deploy import plan
+from baton.deploy.flare import kits, processes
+from baton.deploy.plan import ADMIN, Plan
+from baton.deploy.served import ENDED, SEEN, STOP, read
+from baton.errors import BadInput
+from baton.store import Store, files
+
+LOOK = 0.5  # seconds between two looks
+FRESH = 5 * processes.BEAT  # seconds that a sign of life counts
+SERVER = "server.pid"
+FUTILE = 5  # jobs that may end one after another without a hop
+Say = Callable[[str], None]
+
+
+class Supervisor:
+    """One federation, from its folder."""
+
+    def __init__(self, folder: Path, say: Say) -> None:
+        self.folder, self.say, self.plan = folder, say, plan.load(folder)
+        self._session: Any = None
+
+    def run(self) -> None:
+        """Until the run is complete, or was stopped."""
+        kits.needed()
+        store, run = Store(self.folder / "runs"), self.plan.setting.run_id
+        (self.folder / STOP).unlink(missing_ok=True)
+        if store.complete(run):
+            self.say(f"run {run} is complete")
+            return
+        self._serve()
+        futile, before = 0, None
+        while not store.complete(run):
+            self._gather()
+            ended = self._job()
+            if ended["end"] == "failed":
+                raise BadInput(f"deploy: {ended['why']}")
+            if ended["end"] == "stopped":
+                self.say("stopped; 'baton deploy start' goes on from here")
+                return
+            if not store.complete(run):
+                self.say(f"{ended['why']}; going on")
+                now = self._progress()
+                futile, before = (futile + 1 if now == before else 0), now
+                if futile >= FUTILE:
+                    raise BadInput(f"deploy: {FUTILE} jobs ended without a hop; {self.folder / 'server.log'} says why")
+        self.say(f"run {run} is complete, in {self.folder / 'runs'}")
+
+    def _progress(self) -> object:
+        found = read(self.folder / "status.json")
+        return found.get("round"), found.get("hop")
+
+    # --- the server
+
+    def _serve(self) -> None:
+        """The server's process: one that is there, or a new one."""
+        if not processes.listening("127.0.0.1", self.plan.port):
+            kit = self.folder / "kits" / self.plan.server
+            child = processes.server(kit, self.folder / "server.log")
+            files.write(self.folder / SERVER, str(child.pid).encode())
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            with suppress(Exception):
+                self._connect()
+                return
+            time.sleep(LOOK)
+        raise BadInput(f"deploy: the server does not answer on port {self.plan.port}; {self.folder / 'server.log'}")
+
+    def _connect(self) -> None:
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+        with quiet():
+            self._session = new_secure_session(ADMIN, str(self.folder / "kits" / ADMIN), timeout=10.0)
+
+    def _asked(self, what: Callable[[Any], Any]) -> Any:
+        """Something of the server; a session that has ended is begun anew, and so is a server that died."""
+        for _ in range(20):
+            try:
+                with quiet():
+                    return what(self._session)
+            except Exception as error:
+                last = error
+                time.sleep(LOOK)
+                self._serve()
+        raise BadInput(f"deploy: the server does not answer ({type(last).__name__})")
+
+    # --- sites
+
+    def _look(self) -> set[str]:
+        """Who is connected; told to the job too."""
+        now, names = time.time(), {site.name for site in self.plan.sites}
+        found = self._asked(lambda session: session.get_connected_client_list())
+        seen = {each.name for each in found if each.name in names and now - (each.last_connect_time or 0) < FRESH}
+        files.write(self.folder / SEEN, json.dumps({"sites": sorted(seen), "time": now}).encode())
+        return seen
+
+    def _gather(self) -> set[str]:
+        """All sites; after a while, those that are there."""
+        end, told = time.monotonic() + self.plan.gather, False
+        while True:
+            seen = self._look()
+            if len(seen) == len(self.plan.sites) or (seen and time.monotonic() > end):
+                return seen
+            if (self.folder / STOP).exists():
+                return seen
+            if not told:
+                missing = [site.name for site in self.plan.sites if site.name not in seen]
+                self.say(f"waiting for {', '.join(missing)}")
+                told = True
+            time.sleep(LOOK)
+
+    # --- jobs
+
+    def _job(self) -> dict[str, str]:
+        """One job, to its end: how the run ended there."""
+        (self.folder / ENDED).unlink(missing_ok=True)
+        place = str(kits.job(self.folder))
+        number = self._asked(lambda session: session.submit_job(place))
+        gone = 0.0
+        while True:
+            time.sleep(LOOK)
+            if found := read(self.folder / ENDED):
+                self._closed(number)
+                return found
+            self._look()
+            status = self._asked(lambda session: session.get_job_status(number))
+            if status is None or status.startswith(("FINISHED", "FAILED")):
+                gone = gone or time.monotonic()
+                if time.monotonic() - gone > 2.0:  # what it wrote last may come after that
+                    return read(self.folder / ENDED) or {"end": "again", "why": "the job was lost"}
+
+    def _closed(self, number: str) -> None:
+        """Its processes end before the next job begins."""
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            status = self._asked(lambda session: session.get_job_status(number))
+            if status is None or status.startswith(("FINISHED", "FAILED")):
+                return
+            time.sleep(LOOK)
+        with suppress(BadInput):
+            self._asked(lambda session: session.abort_job(number))
+
+    def close(self) -> None:
+        """The session only; the server goes on."""
+        with suppress(Exception), quiet():
+            self._session.close()
+
+
+def stop(folder: Path) -> None:
+    """The server's process of a federation, where it is there."""
+    with suppress(OSError, ValueError):
+        processes.end(int((folder / SERVER).read_text()))
+        (folder / SERVER).unlink()
+
+
+class quiet:  # noqa: N801
+    """FLARE prints on standard output; ours is for our own lines."""
+
+    def __enter__(self) -> None:
+        import contextlib
+        import io
+
+        self._to = contextlib.redirect_stdout(io.StringIO())
+        self._to.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._to.__exit__(*error)
+
+
+def of(folder: Path) -> Plan:
+    """The plan of a folder."""
+    return plan.load(folder)

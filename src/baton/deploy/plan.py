@@ -1,0 +1,210 @@
+"""A federation's plan: who takes part, on what data, in which run, and what is done when a site is lost."""
+
+import hashlib
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from baton import regular
+from baton.deploy.rules import Rules
+from baton.errors import BadInput, nearest
+from baton.setting import Setting
+from baton.store import files
+
+ADMIN = "admin@baton.example"
+LARGEST = 1 << 20  # bytes of a plan
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
+ORG = re.compile(r"\w{1,63}", re.ASCII)
+HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+TABLES = {
+    "federation": {"name": str, "server": str, "port": int},
+    "data": {"features": list, "label": str, "classes": list, "mean": list, "scale": list},
+    "run": {},
+    "lost": {"then": str, "wait": float},
+    "times": {"leg": float, "ping": float, "gather": float},
+    "checks": {"norm": float},
+}
+LATER = "later"  # what [lost] then may say beside the policies of a simulation
+
+
+class Member(NamedTuple):
+    """A site."""
+
+    name: str
+    org: str
+
+
+class Plan(NamedTuple):
+    """All that the server needs to know."""
+
+    name: str
+    server: str  # the name that sites reach it by
+    port: int
+    sites: tuple[Member, ...]
+    data: dict[str, Any] | None  # what sites' rows look like; None: as the run's data set has them
+    setting: Setting
+    leg: float = 600.0
+    ping: float = 5.0
+    gather: float = 60.0  # seconds that sites are waited for before the run begins without them
+    wait: float = 0.0
+    later: bool = False
+    norm: float = 0.0
+
+    def rules(self) -> Rules:
+        """For its coordinator."""
+        names = tuple(site.name for site in self.sites)
+        return Rules(names, self.leg, self.ping, self.wait, self.later, self.norm)
+
+    def org(self, name: str) -> str:
+        """Whose site it is."""
+        return next(site.org for site in self.sites if site.name == name)
+
+    def save(self, folder: Path) -> None:
+        """As plan.json."""
+        folder.mkdir(parents=True, exist_ok=True)
+        table = {**self._asdict(), "setting": self.setting.to_json(), "sites": [list(site) for site in self.sites]}
+        files.write_json(folder / "plan.json", table, keep=True)
+
+
+def load(folder: Path) -> Plan:
+    """What save wrote."""
+    try:
+        table = files.read_json(folder / "plan.json")
+    except OSError:
+        raise BadInput(f"deploy: no plan in {str(folder)!r}; 'baton deploy plan' makes one") from None
+    stored = Setting.from_json(table.pop("setting"))
+    setting = Setting(**stored.model_dump())
+    sites = tuple(Member(*each) for each in table.pop("sites"))
+    return Plan(**table, setting=setting, sites=sites)
+
+
+def read(path: Path, run: Setting | None = None) -> Plan:
+    """A plan's TOML file, each thing checked in one line; run: a simulated run whose setting is taken."""
+    try:
+        table = tomllib.loads(regular.read(path, LARGEST, field="plan").decode())
+    except FileNotFoundError:
+        raise BadInput(f"plan: no file {str(path)!r}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"plan: {path}: not TOML ({error})") from None
+    try:
+        return parse(table, run)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def parse(table: dict[str, Any], run: Setting | None = None) -> Plan:
+    """The same from its tables."""
+    for key in table:
+        if key not in (*TABLES, "sites"):
+            raise BadInput(f"plan: no table {key!r}; {nearest(key, (*TABLES, 'sites'))}")
+    for name, known in TABLES.items():
+        _checked(name, table.get(name, {}), known)
+    head = table.get("federation", {})
+    for key in ("name", "server"):
+        if key not in head:
+            raise BadInput(f"federation: {key} is missing")
+    if not NAME.fullmatch(head["name"]):
+        raise BadInput(f"federation: name: {head['name']!r}; a letter, then letters, digits, - and _, is right")
+    if not HOST.fullmatch(head["server"]):
+        raise BadInput(f"federation: server: {head['server']!r} is no name of a machine")
+    port = head.get("port", 8002)
+    if not 1 <= port <= 65535:
+        raise BadInput(f"federation: port: {port}; 1 to 65535 is right")
+    sites = _sites(table.get("sites"), head["server"])
+    data = _data(table["data"]) if "data" in table else None
+    times = {**table.get("times", {}), **table.get("checks", {})}
+    for key, value in times.items():
+        if not 0 <= value < 1e7 or (not value and key != "norm"):
+            raise BadInput(f"times: {key}: {value:g}; a number of seconds above 0 is right")
+    lost = table.get("lost", {})
+    later, then = lost.get("then") == LATER, lost.get("then", "skip")
+    if lost.get("wait", 0) < 0:
+        raise BadInput(f"lost: wait: {lost['wait']:g}; seconds, 0 or more, is right")
+    setting = _setting(table.get("run", {}), run, sites, data, head["name"], "skip" if later else then)
+    return Plan(
+        head["name"],
+        head["server"],
+        port,
+        sites,
+        data,
+        setting,
+        **{key: float(value) for key, value in times.items()},
+        wait=float(lost.get("wait", 0.0)),
+        later=later,
+    )
+
+
+def _checked(name: str, table: Any, known: dict[str, type]) -> None:
+    if not isinstance(table, dict):
+        raise BadInput(f"plan: {name} is no table")
+    for key, value in table.items() if known else ():
+        if key not in known:
+            raise BadInput(f"{name}: no {key!r}; {nearest(key, known)}")
+        kind = known[key]
+        right = type(value) is kind or (kind is float and type(value) is int)
+        if not right:
+            raise BadInput(f"{name}: {key}: {value!r} is not right: {kind.__name__} is")
+
+
+def _sites(found: Any, server: str) -> tuple[Member, ...]:
+    if not isinstance(found, list) or not found:
+        raise BadInput("sites: none; [[sites]] with a name and an org for each is right")
+    members = []
+    for each in found:
+        if not isinstance(each, dict) or not set(each) <= {"name", "org"} or not isinstance(each.get("name"), str):
+            raise BadInput(f"sites: {each!r}; name and org are right")
+        name, org = each["name"], each.get("org", each["name"].replace("-", "_"))
+        if not NAME.fullmatch(name):
+            raise BadInput(f"sites: {name!r}; a letter, then letters, digits, - and _, is right")
+        if not isinstance(org, str) or not ORG.fullmatch(org):
+            raise BadInput(f"sites: org: {org!r}; letters, digits and _ are right")
+        members.append(Member(name, org))
+    names = [member.name for member in members]
+    for name in names:
+        if names.count(name) > 1 or name == server:
+            raise BadInput(f"sites: {name} is there twice; every site and the server have names of their own")
+    return tuple(members)
+
+
+def _data(table: dict[str, Any]) -> dict[str, Any]:
+    for key in ("features", "label", "classes"):
+        if key not in table:
+            raise BadInput(f"data: {key} is missing")
+    for key in ("features", "classes"):
+        words = table[key]
+        if not words or not all(isinstance(word, str) for word in words) or len(set(words)) != len(words):
+            raise BadInput(f"data: {key}: {words!r}; a list of different words is right")
+    if len(table["classes"]) < 2:
+        raise BadInput(f"data: classes: {table['classes']!r}; at least two are right")
+    count = len(table["features"])
+    for key in ("mean", "scale"):
+        numbers = table.get(key, [])
+        if key in table and (len(numbers) != count or not all(type(x) in (int, float) for x in numbers)):
+            raise BadInput(f"data: {key}: {len(numbers)} of them; a number for each of the {count} features is right")
+    if any(not x > 0 for x in table.get("scale", [])):
+        raise BadInput("data: scale: numbers above 0 are right")
+    return table
+
+
+def _setting(
+    fields: dict[str, Any], run: Setting | None, sites: tuple[Member, ...], data: Any, name: str, then: str
+) -> Setting:
+    """The run, over these sites; its legs are lost as they are."""
+    for key in ("failures", "on_failure", "clients"):
+        if key in fields:
+            raise BadInput(f"run: {key} is not for here; [lost] and [[sites]] say it")
+    given = {**(run.model_dump() if run else {}), **fields}
+    if run is not None and run.clients != len(sites):
+        raise BadInput(f"sites: {len(sites)} of them, and the run has clients = {run.clients}; as many is right")
+    if data is not None:
+        digest = hashlib.sha256(json.dumps([name, data], sort_keys=True).encode()).hexdigest()[:8]
+        counts = f"features={len(data['features'])},classes={len(data['classes'])}"
+        given |= {"dataset": f"sites:of={name}-{digest},{counts}", "partition": "natural"}
+    elif "dataset" not in given:
+        raise BadInput("data: missing; what the sites' rows look like, or a dataset in [run], is right")
+    setting = Setting(**{**given, "clients": len(sites), "failures": "real", "on_failure": then})
+    if setting.theirs:
+        raise BadInput(f"run: {setting.paths[0]} is code of your own; sites run Baton's own alone")
+    return setting
