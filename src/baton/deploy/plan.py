@@ -18,7 +18,7 @@ LARGEST = 1 << 20  # bytes of a plan
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 ORG = re.compile(r"\w{1,63}", re.ASCII)
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-TABLES = {
+TABLES: dict[str, dict[str, type]] = {
     "federation": {"name": str, "server": str, "port": int},
     "data": {"features": list, "label": str, "classes": list, "mean": list, "scale": list},
     "run": {},

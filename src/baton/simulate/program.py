@@ -77,7 +77,9 @@ class Program:
         self.repeats = self.schedule.declared.repeats
         self.failing, self.policy = failures.failing(self.setting.failures), failures.policy(self.setting.on_failure)
         if self.failing.real:
-            raise BadInput("failures: 'real' is for runs over real sites ('baton deploy'); none or share:p=0.1 is right")
+            raise BadInput(
+                "failures: 'real' is for runs over real sites ('baton deploy'); none or share:p=0.1 is right"
+            )
 
         def column(field: str) -> Tensor:
             return torch.tensor([getattr(s, field) for s in settings], dtype=dtype, device=device)
