@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long lint bench clean
+.PHONY: demo federation test test-long lint bench clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -11,6 +11,10 @@ BIN := .venv/bin
 
 demo: .venv/ready
 	$(BIN)/baton demo
+
+federation: .venv/ready
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[deploy]'
+	$(BIN)/baton deploy demo
 
 test: .venv/ready
 	$(BIN)/pytest -n 2

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from baton.deploy.answers import Outcome
 from baton.deploy.checks import doubt
-from baton.deploy.frames import Garbled
+from baton.deploy.frames import Garbled, parted
 from baton.deploy.messages import WHYS, Half, Halved, Message, Refused, Train, Trained
 from baton.deploy.rules import Desk, Rules
 from baton.deploy.transport import Lost, Transport
@@ -17,6 +17,7 @@ from baton.sites import halves
 from baton.sites.server import Server
 from baton.sites.visit import Answer, Order
 
+PASSING = ("crash", "memory", "time")  # refusals that a site may get over
 PAUSE = 0.5  # seconds between two looks for a site that is waited for
 
 
@@ -51,8 +52,9 @@ class Carrier:
         ready = {site: frame for site, frame in frames.items() if site not in gone}
         for site, got in self.transport.broadcast(ready, self.rules.leg) if ready else ():
             if isinstance(got, Lost):
-                gone.add(site)
                 self.missing.add(site)
+            if isinstance(got, Lost) or self._passing(got):
+                gone.add(site)
             else:
                 yield site, got
         for site in [site for site in frames if site in gone]:
@@ -61,17 +63,27 @@ class Carrier:
     def _waited(self, site: str, frame: bytes) -> bytes | Lost:
         """The answer of a site that is lost, where it comes back in time."""
         end = time.monotonic() + self.rules.wait
+        last: bytes | Lost = Lost(f"{site}: no answer")
         while time.monotonic() < end:
             self.desk.check(self.missing)
             if self.transport.ping([site], self.rules.ping):
                 try:
-                    got = self.transport.call(site, frame, self.rules.leg)
+                    last = self.transport.call(site, frame, self.rules.leg)
                     self.missing.discard(site)
-                    return got
-                except Lost:
+                    if not self._passing(last):
+                        return last
+                except Lost as lost:
+                    last = lost
                     continue
             time.sleep(min(PAUSE, max(0.0, end - time.monotonic())))
-        return Lost(f"{site}: no answer")
+        return last
+
+    def _passing(self, got: bytes) -> bool:
+        """Whether a site says that its training ended before its time, where that is worth another try."""
+        try:
+            return self.rules.wait > 0 and parted(got)[0].get("refused") in PASSING
+        except Garbled:
+            return False
 
     def reply(self, got: bytes | Lost) -> Message:
         """What a site said; Unbelieved where that is nothing, or no."""

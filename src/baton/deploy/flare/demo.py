@@ -6,8 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +39,7 @@ def dealt(values: "np.ndarray") -> list["np.ndarray"]:
     chance = np.random.default_rng(1).normal(size=len(values))
     order = np.argsort(values[:, 0] / values[:, 0].std() + 1.5 * chance)
     ends = np.cumsum([0, *(round(share * len(values)) for share in SHARES)])
-    return [np.sort(order[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [np.sort(order[a:b]) for a, b in pairwise(ends)]
 
 
 def write(folder: Path) -> dict[str, Path]:
@@ -109,8 +111,6 @@ def run(out: Path, rounds: int, say: Say) -> Plan:
 
 
 def _train(folder: Path, say: Say, kill: bool) -> None:
-    import threading
-
     def killer() -> None:
         while int(read(folder / STATUS).get("round", 0)) < 3:
             time.sleep(0.05)

@@ -103,6 +103,8 @@ def _server(kit: Path) -> None:
     storage["root_dir"] = str(kit.parent.parent / "flare" / "snapshots")
     resources["components"] = [each for each in resources["components"] if each["id"] != "log_receiver"]
     for each in resources["components"]:
+        if each["id"] == "job_scheduler":
+            each["args"] = {"max_jobs": 1, "max_schedule_count": 100, "min_schedule_interval": 0.5}
         if each["id"] == "job_manager":
             each["args"]["uri_root"] = str(kit.parent.parent / "flare" / "jobs")
     _write(local / "resources.json", resources)

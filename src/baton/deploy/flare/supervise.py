@@ -1,9 +1,10 @@
 """Who sees to it that a federation's run goes on: the server's process, jobs one after another, who is connected."""
 
+import io
 import json
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -161,18 +162,11 @@ def stop(folder: Path) -> None:
         (folder / SERVER).unlink()
 
 
-class quiet:  # noqa: N801
+@contextmanager
+def quiet() -> Iterator[None]:
     """FLARE prints on standard output; ours is for our own lines."""
-
-    def __enter__(self) -> None:
-        import contextlib
-        import io
-
-        self._to = contextlib.redirect_stdout(io.StringIO())
-        self._to.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._to.__exit__(*error)
+    with redirect_stdout(io.StringIO()):
+        yield
 
 
 def of(folder: Path) -> Plan:

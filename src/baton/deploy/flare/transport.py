@@ -33,7 +33,9 @@ class Flare:
             raise Ended("the job was aborted") from None
         except CollabCallError as error:
             raise Lost(f"{site}: {error.cause_type}") from None
-        return answer if isinstance(answer, bytes) else b""  # what is no frame is refused by who reads it
+        if not isinstance(answer, bytes):  # as a site says that is about to end
+            raise Lost(f"{site}: no frame")
+        return answer
 
     def broadcast(self, frames: Mapping[str, bytes], seconds: float) -> Iterator[tuple[str, bytes | Lost]]:
         """A thread a site."""
