@@ -79,11 +79,8 @@ class Carrier:
         return last
 
     def _passing(self, got: bytes) -> bool:
-        """Whether a site says that its training ended before its time, where that is worth another try."""
-        try:
-            return self.rules.wait > 0 and parted(got)[0].get("refused") in PASSING
-        except Garbled:
-            return False
+        """Whether a refusal is worth waiting for."""
+        return self.rules.wait > 0 and passing(got)
 
     def reply(self, got: bytes | Lost) -> Message:
         """What a site said; Unbelieved where that is nothing, or no."""
@@ -166,6 +163,14 @@ class Carrier:
         except Lost as lost:
             self.missing.add(site)
             return lost
+
+
+def passing(got: bytes) -> bool:
+    """Whether a site says that its training ended before its time: it may get over that."""
+    try:
+        return parted(got)[0].get("refused") in PASSING
+    except Garbled:
+        return False
 
 
 def _finite(answer: object) -> None:

@@ -16,7 +16,7 @@ import baton
 from baton.deploy import measure
 from baton.deploy.answers import Answers, Outcome
 from baton.deploy.books import Account, Books
-from baton.deploy.carrier import Carrier, Task
+from baton.deploy.carrier import Carrier, Task, passing
 from baton.deploy.like import like
 from baton.deploy.messages import Here, Look
 from baton.deploy.rules import Desk, Place, Rules
@@ -116,7 +116,7 @@ class Coordinator:
         self.carrier.missing = set(names) - there
         frames = dict.fromkeys(sorted(there), packed(Look(self.setting.to_json()), seconds))
         for site, got in self.carrier.transport.broadcast(frames, seconds):
-            if isinstance(got, Lost):
+            if isinstance(got, Lost) or passing(got):
                 self.carrier.missing.add(site)
                 continue
             try:

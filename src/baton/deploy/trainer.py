@@ -81,3 +81,6 @@ class Trainer:
         if child is not None:
             child.kill()
             child.wait()
+            for pipe in (child.stdin, child.stdout):
+                with suppress(OSError, ValueError):
+                    cast("BinaryIO", pipe).close()

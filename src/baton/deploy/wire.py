@@ -35,6 +35,8 @@ def unpacked(frame: object) -> Message:
         return Refused(why if isinstance(why, str) and why in messages.WHYS else "failed")
     try:
         found = _made(head["says"], _arrays(head["arrays"], body), 0)
+    except Garbled:
+        raise
     except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         raise Garbled("a message that cannot be read") from None
     if not isinstance(found, get_args(Message)):
