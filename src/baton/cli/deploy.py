@@ -1,5 +1,6 @@
 """`baton deploy` and `baton site`: the same algorithms over real sites."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -86,19 +87,28 @@ def start(
     """Train; stopped or killed at any moment, the same command goes on."""
     from baton.deploy.flare.supervise import Supervisor, stop
 
-    folder = _folder(fed)
+    folder, code = _folder(fed), 0
     supervisor = Supervisor(folder, say)
     try:
         supervisor.run()
+        print(f"baton show {supervisor.plan.setting.run_id[:8]} --runs {folder / 'runs'}")
     except KeyboardInterrupt:
-        stop(folder)
         print("baton: stopped; the same command goes on from here", file=sys.stderr)
-        raise SystemExit(130) from None
-    finally:
-        supervisor.close()
-    if not keep:
+        code = 130
+    except BadInput as error:
+        print(f"baton: {error}", file=sys.stderr)
+        code = 2
+    supervisor.close()
+    if not keep or code:
         stop(folder)
-    print(f"baton show {supervisor.plan.setting.run_id[:8]} --runs {folder / 'runs'}")
+    _end(code)
+
+
+def _end(code: int) -> None:
+    """Of this process: threads of FLARE's would keep it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 @deploy.command()
@@ -189,6 +199,7 @@ def demo(
     found = hospitals.run(out, rounds, say)
     study = study_of(found, "Four hospitals, sequential and parallel", hospitals.ALGORITHMS)
     print(f"open {reports.report([study], Store(out / found.name / 'runs'), out)}")
+    _end(0)
 
 
 @site.command("start")

@@ -69,6 +69,7 @@ class Coordinator:
         self.answers: Answers
         self.turn: Turn
         self.account = Account()
+        self.patience = 0.0  # seconds that another process has to let go of the run
 
     # --- the run
 
@@ -79,7 +80,9 @@ class Coordinator:
             return
         with pool.workers.working() as worker:
             chunk = self._chunk(worker.token)
-            claim = pool.take(chunk, worker)
+            end = time.monotonic() + self.patience
+            while (claim := pool.take(chunk, worker)) is None and time.monotonic() < end:
+                time.sleep(0.5)
             if claim is None:
                 raise BadInput(f"run: {run} is being trained by another process on {str(self.store.root)!r}")
             try:

@@ -22,7 +22,8 @@ from baton.errors import BadInput
 from baton.store import Store, files
 
 STATUS, SEEN, STOP, ENDED, LEGS = "status.json", "seen.json", "stop", "ended.json", "legs.csv"
-AWAY = 10.0  # seconds after which a site that is seen, but does not answer here, was begun anew meanwhile
+PATIENCE = 60.0  # seconds that a job of before has to end
+AWAY = 5.0  # seconds after which a site that is seen, but does not answer here, was begun anew meanwhile
 
 
 class Folder(Desk):
@@ -72,7 +73,9 @@ def serve(folder: Path, transport: Transport) -> None:
         found = plan.load(folder)
         there = transport.ping([site.name for site in found.sites], found.ping)
         desk = Folder(folder, there, lambda site: bool(transport.ping([site], found.ping)))
-        Coordinator(found.setting, found.rules(), transport, Store(folder / "runs"), desk).run()
+        coordinator = Coordinator(found.setting, found.rules(), transport, Store(folder / "runs"), desk)
+        coordinator.patience = PATIENCE
+        coordinator.run()
         ended = {"end": "complete", "why": ""}
     except Ended as error:
         ended = {"end": "stopped" if str(error) == "stopped" else "again", "why": str(error)}

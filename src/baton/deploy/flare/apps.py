@@ -1,6 +1,8 @@
 """What FLARE loads at either end of a job. Neither brings code of its own: both are installed with Baton."""
 
 import os
+import threading
+import time
 from pathlib import Path
 
 from nvflare.collab import collab
@@ -8,12 +10,27 @@ from nvflare.collab import collab
 from baton.deploy.place import VARIABLE
 from baton.deploy.trainer import Trainer
 
+LOOK = 0.2  # seconds between two looks
+
+
+def with_its_parent() -> None:
+    """End this process when the one that started it ends: FLARE starts jobs in sessions of their own."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
 
 class SiteApp:
     """At a site: frames go to the process that trains, and come back from there."""
 
     def __init__(self) -> None:
         self._trainer: Trainer | None = None
+        with_its_parent()
 
     def _ask(self, frame: bytes) -> bytes:
         if self._trainer is None:
@@ -35,6 +52,7 @@ class ServerApp:
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
+        with_its_parent()
 
     def _run(self) -> None:
         from baton.deploy.flare.transport import Flare

@@ -16,8 +16,9 @@ from baton.errors import BadInput
 from baton.store import Store, files
 
 LOOK = 0.5  # seconds between two looks
-FRESH = 5 * processes.BEAT  # seconds that a sign of life counts
+FRESH = 4 * processes.BEAT  # seconds that a sign of life counts
 SERVER = "server.pid"
+PATIENCE = 15.0  # seconds that a leg under way has, once it is to be stopped
 FUTILE = 5  # jobs that may end one after another without a hop
 Say = Callable[[str], None]
 
@@ -28,6 +29,7 @@ class Supervisor:
     def __init__(self, folder: Path, say: Say) -> None:
         self.folder, self.say, self.plan = folder, say, plan.load(folder)
         self._session: Any = None
+        self._begun = 0  # how often the server was
 
     def run(self) -> None:
         """Until the run is complete, or was stopped."""
@@ -38,6 +40,7 @@ class Supervisor:
             self.say(f"run {run} is complete")
             return
         self._serve()
+        self._alone()
         futile, before = 0, None
         while not store.complete(run):
             self._gather()
@@ -67,6 +70,7 @@ class Supervisor:
             kit = self.folder / "kits" / self.plan.server
             child = processes.server(kit, self.folder / "server.log")
             files.write(self.folder / SERVER, str(child.pid).encode())
+            self._begun += 1
         end = time.monotonic() + 60
         while time.monotonic() < end:
             with suppress(Exception):
@@ -78,6 +82,7 @@ class Supervisor:
     def _connect(self) -> None:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
+        self.close()
         with quiet():
             self._session = new_secure_session(ADMIN, str(self.folder / "kits" / ADMIN), timeout=10.0)
 
@@ -92,6 +97,13 @@ class Supervisor:
                 time.sleep(LOOK)
                 self._serve()
         raise BadInput(f"deploy: the server does not answer ({type(last).__name__})")
+
+    def _alone(self) -> None:
+        """Jobs of a supervisor before this one end: their run goes on in ours."""
+        for each in self._asked(lambda session: session.list_jobs()):
+            if str(each.get("status", "")).startswith(("SUBMITTED", "RUNNING", "DISPATCHED", "APPROVED")):
+                with suppress(Exception), quiet():
+                    self._session.abort_job(each["job_id"])
 
     # --- sites
 
@@ -125,13 +137,19 @@ class Supervisor:
         (self.folder / ENDED).unlink(missing_ok=True)
         place = str(kits.job(self.folder))
         number = self._asked(lambda session: session.submit_job(place))
-        gone = 0.0
+        gone, begun, stopped = 0.0, self._begun, 0.0
         while True:
             time.sleep(LOOK)
             if found := read(self.folder / ENDED):
                 self._closed(number)
                 return found
             self._look()
+            if self._begun != begun:
+                return {"end": "again", "why": "the server was begun anew"}
+            if (self.folder / STOP).exists():
+                stopped = stopped or time.monotonic()
+                if time.monotonic() - stopped > PATIENCE:
+                    return {"end": "stopped", "why": ""}
             status = self._asked(lambda session: session.get_job_status(number))
             if status is None or status.startswith(("FINISHED", "FAILED")):
                 gone = gone or time.monotonic()
@@ -151,8 +169,9 @@ class Supervisor:
 
     def close(self) -> None:
         """The session only; the server goes on."""
-        with suppress(Exception), quiet():
-            self._session.close()
+        if self._session is not None:
+            with suppress(Exception), quiet():
+                self._session.close()
 
 
 def stop(folder: Path) -> None:

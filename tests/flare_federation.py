@@ -1,0 +1,105 @@
+"""A federation of real processes with TLS on this machine; every process it starts ends with it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+import processes as processes_of_tests
+from baton.deploy import plan
+from baton.deploy.flare import kits, processes
+from baton.deploy.flare.supervise import SERVER, stop
+from baton.deploy.place import Place
+from baton.deploy.plan import Plan
+from baton.setting import Setting
+from baton.store import Store
+from federation import samples
+
+LIMIT = 150.0  # seconds that a run may take
+NAMES = ("site-1", "site-2", "site-3")
+
+
+def free() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Federation:
+    """Three sites and a server."""
+
+    def __init__(self, folder: Path, s: Setting, port: int = 0) -> None:
+        self.folder, self.port, self.sites = folder / "fed", port or free(), dict[str, int]()
+        self.held = samples(s)
+        self.said: list[str] = []
+        self.plan(s)
+        kits.provision(self.now, self.folder)
+        for name, mine in zip(NAMES, self.held, strict=True):
+            local = self.folder / "kits" / name / "local"
+            data = folder / f"{name}.safetensors"
+            save_file({n: x.contiguous() for n, x in vars(mine).items()}, data)
+            (local / "policy.toml").write_text("least_samples = 0\nmost_steps = 100_000_000\n")
+            kept = [str(local / "policy.toml"), str(local.parent / "kept"), str(local.parent / "site.log")]
+            Place(name, str(data), "", *kept, None).write(local / "site.json")
+
+    def plan(self, s: Setting, **more: object) -> Plan:
+        """The run that is next."""
+        run = {k: v for k, v in s.model_dump().items() if k not in ("failures", "on_failure", "clients")}
+        self.now = plan.parse(
+            {
+                "federation": {"name": "trial", "server": "localhost", "port": self.port},
+                "sites": [{"name": name} for name in NAMES],
+                "run": run,
+                "lost": {"wait": 120, "then": "skip"},
+                "times": {"leg": 6, "ping": 2, **more},
+            }
+        )
+        self.now.save(self.folder)
+        (self.folder / "status.json").unlink(missing_ok=True)
+        return self.now
+
+    def begin(self, name: str) -> None:
+        """A site's process."""
+        kit = self.folder / "kits" / name
+        org = name.replace("-", "_")
+        self.sites[name] = processes.site(kit, name, org, kit / "local" / "site.json", kit / "flare.log").pid
+
+    def kill(self, name: str) -> None:
+        """A site, all of it, at once."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.sites[name], signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self.sites[name], 0)
+
+    def kill_server(self) -> None:
+        with suppress(OSError, ValueError):
+            os.killpg(int((self.folder / SERVER).read_text()), signal.SIGKILL)
+
+    def train(self, meanwhile: Callable[[], None] | None = None) -> Store:
+        """The run, to its end, as a person starts it."""
+        words = [sys.executable, "-m", "baton", "deploy", "start", str(self.folder), "--keep"]
+        with processes_of_tests.start(words, stderr=subprocess.PIPE, text=True) as process:
+            if meanwhile:
+                meanwhile()
+            self.said = process.communicate(timeout=LIMIT)[1].splitlines()
+        assert process.returncode == 0, self.said
+        return Store(self.folder / "runs")
+
+
+@contextmanager
+def federation(folder: Path, s: Setting) -> Iterator[Federation]:
+    found = Federation(folder, s)
+    try:
+        for name in NAMES:
+            found.begin(name)
+        yield found
+    finally:
+        stop(found.folder)
+        for pid in found.sites.values():
+            processes.end(pid, 0.0)

@@ -1,0 +1,120 @@
+"""Over NVIDIA FLARE: real processes, mutual TLS, kills. What comes out is the simulation, to the bit."""
+
+import os
+import signal
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nvflare", reason="pip install 'baton-fl[deploy]' for runs over real sites")
+
+from baton.deploy.served import STATUS, read
+from baton.setting import Setting
+from federation import setting
+from flare_federation import NAMES, Federation, federation
+from test_deploy_run import same, simulation
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # FLARE's own
+
+
+def three(spec: str, **more: object) -> Setting:
+    return setting(spec, clients=len(NAMES), participants=len(NAMES), **{"rounds": 3, **more})
+
+
+@pytest.fixture(scope="module")
+def fed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    with federation(tmp_path_factory.mktemp("flare"), three("sequential")) as found:
+        yield found
+
+
+def until(fed: Federation, round: int) -> None:
+    """Until the run is so far."""
+    end = time.monotonic() + 90
+    while time.monotonic() < end and int(read(fed.folder / STATUS).get("round", -1)) < round:
+        time.sleep(0.02)
+
+
+def child_of(fed: Federation, name: str) -> int:
+    """The process at a site that trains; 0 where there is none."""
+    mark = str(fed.folder / "kits" / name / "local" / "site.json")
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"baton.deploy.child" in words and mark.encode() in words:
+            return int(path.parent.name)
+    return 0
+
+
+def test_a_chain_whose_site_and_trainer_are_killed_is_the_simulation(fed: Federation) -> None:
+    """A site is killed whole and comes back; another's training process is killed alone: nothing is lost."""
+    s = fed.plan(three("sequential", rounds=40, eval_every=40, local_steps=200)).setting
+    done: list[str] = []
+
+    def kill() -> None:
+        until(fed, 1)
+        if pid := child_of(fed, "site-3"):
+            os.kill(pid, signal.SIGKILL)
+            done.append("trainer")
+        until(fed, 3)
+        fed.kill("site-2")
+        done.append("site")
+        time.sleep(1)
+        fed.begin("site-2")
+
+    store = fed.train(kill)
+    same(store, s, simulation(s))
+    assert done == ["trainer", "site"]
+    assert store.read(s.run_id).metrics["lost_legs"][-1] == 0
+
+
+def test_scaffold_goes_on_after_its_server_was_killed(fed: Federation) -> None:
+    s = fed.plan(three("scaffold", rounds=40, eval_every=40, local_steps=200)).setting
+
+    def kill() -> None:
+        until(fed, 3)
+        fed.kill_server()
+
+    same(fed.train(kill), s, simulation(s))
+
+
+def test_nobody_gets_in_without_a_certificate(fed: Federation) -> None:
+    """The port speaks mutual TLS: plain text, no certificate, and one that somebody else signed are refused."""
+    import socket
+
+    kit = fed.folder / "kits" / "site-1" / "startup"
+
+    def greeted(context: ssl.SSLContext | None) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", fed.port), 5) as plain:
+                plain.settimeout(5)
+                talk = context.wrap_socket(plain, server_hostname="localhost") if context else plain
+                talk.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+                return b"\4\0\0\0\0" in talk.recv(64)  # its settings: it speaks
+        except OSError:
+            return False
+
+    def context(**own: Path) -> ssl.SSLContext:
+        made = ssl.create_default_context(cafile=kit / "rootCA.pem")
+        made.set_alpn_protocols(["h2"])
+        if own:
+            made.load_cert_chain(**own)
+        return made
+
+    other = Federation(fed.folder.parent / "other", three("sequential"), 1)
+    theirs = other.folder / "kits" / "site-1" / "startup"
+    assert greeted(context(certfile=kit / "client.crt", keyfile=kit / "client.key"))
+    assert not greeted(None)
+    assert not greeted(context())
+    assert not greeted(context(certfile=theirs / "client.crt", keyfile=theirs / "client.key"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("spec", ["parallel:weighting=size", "fedseq:groups=1", "ssl:cut=1", "splitfed:cut=1"])
+def test_other_algorithms_are_their_simulations_too(spec: str, fed: Federation) -> None:
+    s = fed.plan(three(spec)).setting
+    same(fed.train(), s, simulation(s), exact=not spec.startswith(("ssl", "splitfed")))
