@@ -57,7 +57,7 @@ class Federation:
                 "sites": [{"name": name} for name in NAMES],
                 "run": run,
                 "lost": {"wait": 120, "then": "skip"},
-                "times": {"leg": 6, "ping": 2, **more},
+                "times": {"leg": 15, "ping": 3, **more},
             }
         )
         self.now.save(self.folder)

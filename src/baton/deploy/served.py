@@ -23,7 +23,7 @@ from baton.store import Store, files
 
 STATUS, SEEN, STOP, ENDED, LEGS = "status.json", "seen.json", "stop", "ended.json", "legs.csv"
 PATIENCE = 60.0  # seconds that a job of before has to end
-AWAY = 5.0  # seconds after which a site that is seen, but does not answer here, was begun anew meanwhile
+AWAY = 10.0  # seconds after which a site that is seen, but does not answer here, was begun anew meanwhile
 
 
 class Folder(Desk):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from baton.deploy.place import VARIABLE
 
-BEAT = 1  # seconds between a site's signs of life
+BEAT = 2  # seconds between a site's signs of life
 APPS = "nvflare.private.fed.app"
 
 

@@ -16,7 +16,7 @@ from baton.errors import BadInput
 from baton.store import Store, files
 
 LOOK = 0.5  # seconds between two looks
-FRESH = 4 * processes.BEAT  # seconds that a sign of life counts
+FRESH = 5 * processes.BEAT  # seconds that a sign of life counts
 SERVER = "server.pid"
 PATIENCE = 15.0  # seconds that a leg under way has, once it is to be stopped
 FUTILE = 5  # jobs that may end one after another without a hop
