@@ -55,8 +55,8 @@ def main() -> None:
             kit, data = folder / "kits" / f"site-{i}", root / f"{i}.safetensors"
             save_file({"x": torch.randn(50, 64), "y": torch.arange(50) % 10}, data)
             local = kit / "local"
-            kept = [str(local / "policy.toml"), str(kit / "kept"), str(kit / "site.log")]
-            Place(f"site-{i}", str(data), "", *kept, None).write(local / "site.json")
+            rules, kept, log = str(local / "policy.toml"), str(kit / "kept"), str(kit / "site.log")
+            Place(f"site-{i}", str(data), "", rules, kept, log, None).write(local / "site.json")
             pids.append(processes.site(kit, f"site-{i}", f"site_{i}", local / "site.json", kit / "flare.log").pid)
         for size in HIDDEN:
             for algorithm in ("sequential", "parallel"):
