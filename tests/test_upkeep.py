@@ -309,8 +309,8 @@ def test_what_was_begun_in_another_way_goes_on_only_if_wanted(other: dict[str, s
 def test_how_a_run_was_computed_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root.parent)
     shown = CliRunner().invoke(cli.app, ["show", grid()[0].run_id]).stdout
-    assert "computed: baton " in shown
-    assert "trained: " in shown
+    assert "computed  baton " in shown
+    assert "trained   " in shown
     entry = json.loads((root / "journal.jsonl").read_text().splitlines()[0])
     assert {"way", "threads", "processor", "host", "torch", "python", "baton", "device", "precision"} <= entry[
         "how"

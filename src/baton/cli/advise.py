@@ -9,10 +9,10 @@ from baton.cli import flags
 from baton.cli.common import (
     DataDir,
     Device,
+    Hush,
     Json,
     Memory,
     Precision,
-    Quiet,
     Runs,
     app,
     print_json,
@@ -29,7 +29,7 @@ ADVISED = ("algorithm", "lr", "clip")
 
 
 @app.command()
-@flags.of_a_setting
+@flags.listing_no(*ADVISED)
 def advise(
     fields: dict[str, Any],
     probe: Annotated[float, typer.Option("--probe", metavar="X", help="Part of the rounds that are tried.")] = 0.1,
@@ -44,7 +44,7 @@ def advise(
     device: Device = "auto",
     memory: Memory = None,
     precision: Precision = "auto",
-    quiet: Quiet = False,
+    quiet: Hush = False,
     as_json: Json = False,
 ) -> None:
     """Sequential or parallel, which learning rate and clip, how sure, and why.
@@ -75,7 +75,7 @@ def advise(
     beside = _bounds(setting, found, device, quiet or as_json) if bounds else None
     if as_json:
         print_json(plain.advice(setting, wanted, last, by, found, beside))
-    elif not quiet:
+    else:
         _print(setting, wanted, last, by, found, beside)
 
 

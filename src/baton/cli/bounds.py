@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baton.cli.common import DataDir, Json, Quiet, Runs, Scale, app, print_json, use_data_dir
+from baton.cli.common import DataDir, Hush, Json, Runs, Scale, app, print_json, use_data_dir
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def bounds(
     runs: Runs = Path("runs"),
     scale: Scale = 1.0,
     data_dir: DataDir = None,
-    quiet: Quiet = False,
+    quiet: Hush = False,
     as_json: Json = False,
 ) -> None:
     """What the theorems promise after R rounds, term by term; beside a study's runs; or Table 1.
@@ -115,8 +115,6 @@ def bounds(
         from baton.cli import overlay
 
         overlay.draw(algorithm or "sequential", case or "strongly_convex", given, eta_tilde, strict, out)
-    if quiet:
-        return
     _one(algorithm or "sequential", case or "strongly_convex", given, eta_tilde, strict, as_json)
 
 

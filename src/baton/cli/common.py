@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baton import __version__
+from baton.cli import complete
+from baton.cli.help import App
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
@@ -17,10 +19,8 @@ if TYPE_CHECKING:
 
 MANY = 2000  # runs that take more than a moment
 
-app = typer.Typer(
+app = App(
     help="Train one model over data that stays at many clients, and compare the ways of passing it around.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -28,7 +28,7 @@ app = typer.Typer(
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="The store of runs.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to train.")]
 Memory = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Memory to use, e.g. 2GB \\[default: half of what is free].")
+    str | None, typer.Option(metavar="SIZE", help="Memory to use, e.g. 2GB [default: half of what is free].")
 ]
 Precision = Annotated[
     str, typer.Option(metavar="auto|fp32|tf32|bf16", help="Of the operands of matrix products on a GPU.")
@@ -41,6 +41,7 @@ Anyway = Annotated[
     bool, typer.Option("--anyway", help="Go on with what was begun on another machine, or in another way.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+Hush = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the answer alone.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DataDir = Annotated[
     Path | None,
@@ -54,7 +55,7 @@ Method = Annotated[
     typer.Option(
         "--method",
         metavar="simple|coarse-fine|halving|paper",
-        help="How the study is searched \\[default: as it says].",
+        help="How the study is searched [default: as it says].",
         show_default=False,
     ),
 ]
@@ -67,7 +68,12 @@ Trust = Annotated[
         show_default=False,
     ),
 ]
-StudyName = Annotated[str, typer.Argument(metavar="STUDY.toml", help="A study file, or the name of a shipped one.")]
+StudyName = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY.toml", help="A study file, or the name of a shipped one.", autocompletion=complete.a_study
+    ),
+]
 
 
 def print_json(value: Any) -> None:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baton.cli.common import DataDir, Json, Quiet, app, print_json, use_data_dir
+from baton.cli.help import App
 
 if TYPE_CHECKING:
     from baton.datasets.find import Found
 
-data = typer.Typer(help="Data sets that come as files: what is there, downloading, checking.", no_args_is_help=True)
+data = App(help="Data sets that come as files: what is there, downloading, checking.")
 app.add_typer(data, name="data")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="mnist, fashion_mnist, cifar10 or cinic10.")]

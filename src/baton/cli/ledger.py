@@ -13,7 +13,7 @@ WAYS = ("up", "down", "peer")
 
 
 @app.command()
-@flags.of_a_setting
+@flags.listing_no("lr", "clip", "weight_decay", "momentum", "lr_schedule", "eval_every")
 def ledger(
     fields: dict[str, Any],
     client_flops: flags.ClientFlops = 5e9,

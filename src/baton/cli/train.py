@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baton.cli import flags
+from baton.cli import flags, words
 from baton.cli.common import (
     Again,
     Anyway,
@@ -30,6 +30,7 @@ from baton.cli.common import (
 from baton.cli.constants import DRAWS, drift_of, print_drift
 from baton.cli.look import as_dict, show
 from baton.errors import BadInput
+from baton.notice import many
 
 if TYPE_CHECKING:
     from baton.setting import Setting
@@ -72,6 +73,8 @@ def run(
         show(setting.run_id, runs)
         if measure:
             print_drift(setting, drifts, [], DRAWS)
+        known = {each.name or each.callback.__name__ for each in app.registered_commands if each.callback}
+        print("", *words.following(store.read(setting.run_id), runs, known), sep="\n")
 
 
 @app.command()
@@ -107,7 +110,9 @@ def sweep(
     if as_json:
         print_json([as_dict(store, s.run_id) for s in wanted])
     elif not quiet:
-        print(f"{len(wanted)} runs of {study} are complete in {runs}; '{shown_by(study, runs, scale)}' shows them")
+        are = "is" if len(wanted) == 1 else "are"
+        print(f"{many(len(wanted), 'run')} of {study} {are} complete in {runs}")
+        print(f"next: {shown_by(study, runs, scale)}")
 
 
 def anew(settings: "Sequence[Setting]", store: "Store", again: bool) -> None:
@@ -157,12 +162,12 @@ def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memo
         counts = {"runs": len(settings), "complete": found.done, "programs": found.programs, "chunks": len(lanes)}
         print_json(counts | {"lanes": lanes, "steps": sum(steps), "samples": samples, "memory": found.memory})
         return
-    cut = f"{sum(lanes)} lanes in {found.programs} programs, {len(lanes)} chunks"
-    print(f"{len(settings)} runs, {found.done} complete; {cut}")
+    cut = f"{many(sum(lanes), 'lane')} in {many(found.programs, 'program')}, {many(len(lanes), 'chunk')}"
+    print(f"{many(len(settings), 'run')}, {found.done:,} complete; {cut}")
     each = ", ".join(mem.readable(size) for size in found.per_lane)
     print(f"memory {mem.readable(found.memory)}" + (f"; a lane needs {each}" if each else ""))
     for number, (chunk, count, cost) in enumerate(zip(found.chunks, lanes, steps, strict=True), 1):
         s = chunk[0]
         what = f"{s.algorithm}, {s.model}, M={s.clients} S={s.participants} K={s.local_steps} R={s.rounds}"
-        print(f"  chunk {number}: {count} lanes x {s.steps:,} steps = {cost:,}  ({what})")
+        print(f"  chunk {number}: {many(count, 'lane')} x {s.steps:,} steps = {cost:,}  ({what})")
     print(f"{sum(steps):,} SGD steps over at most {samples:,} samples")

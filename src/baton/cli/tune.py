@@ -10,11 +10,11 @@ from baton.cli.common import (
     Checkpoint,
     DataDir,
     Device,
+    Hush,
     Json,
     Memory,
     Method,
     Precision,
-    Quiet,
     Runs,
     Scale,
     StudyName,
@@ -24,6 +24,7 @@ from baton.cli.common import (
     use_data_dir,
 )
 from baton.cli.train import train
+from baton.notice import many
 
 if TYPE_CHECKING:
     from baton.search.rules import Choice
@@ -45,7 +46,7 @@ def tune(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what the store says so far and what comes next; train nothing.")
     ] = False,
-    quiet: Quiet = False,
+    quiet: Hush = False,
     as_json: Json = False,
 ) -> None:
     """Search the best learning rate (or clip) of every setting with one seed, then train the winners on all seeds."""
@@ -66,17 +67,17 @@ def tune(
     path = None if dry_run else search.save(wanted, store, found)
     if as_json and path:
         print_json(json.loads(path.read_text()))
-    elif not quiet:
+    elif not as_json:
         _print(wanted, found)
         print(_next(todo) if todo else "nothing is left to train")
         if path:
-            print(f"stored in {path}; '{shown_by(study, runs, scale, method)}' shows it")
+            print(f"stored in {path}\nnext: {shown_by(study, runs, scale, method)}")
 
 
 def _next(todo: list[Any]) -> str:
     lengths = sorted({s.rounds for s in todo})
     rounds = " or ".join(f"{length:,}" for length in lengths)
-    return f"next: {len(todo)} runs of {rounds} rounds"
+    return f"next: {many(len(todo), 'run')} of {rounds} rounds"
 
 
 def _print(study: "Study", found: "list[Choice]") -> None:
@@ -92,7 +93,7 @@ def _print(study: "Study", found: "list[Choice]") -> None:
                 print(f"  {stage.rounds:>6,} rounds  " + "  ".join(_score(name, stage) for name in stage.scores))
             print(f"         kept: {'; '.join(stage.kept) or 'none'} ({stage.why})")
         for s in choice.missing[:1]:
-            print(f"  waits for {len(choice.missing)} runs of {s.rounds:,} rounds")
+            print(f"  waits for {many(len(choice.missing), 'run')} of {s.rounds:,} rounds")
     spent, full = sum(c.spent for c in found), sum(c.full for c in found)
     so_far = " so far" if any(c.missing for c in found) else ""
     print(f"searched with {spent:,} SGD steps{so_far}, {100 * spent / full:.0f}% of the whole grid's {full:,}")

@@ -1,9 +1,11 @@
 """The table as CSV; every number in the digits that give it back."""
 
 import csv
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from baton.export import table
 from baton.export.choice import Choice, read
@@ -13,12 +15,23 @@ from baton.store.columns import METRICS
 
 def write(choice: Choice, out: str) -> Iterator[str]:
     """One file, written run by run."""
-    with table.whole(Path(out)) as temporary, open(temporary, "w", newline="") as file:
+    with _file(out) as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(table.NAMES)
         for run_id in choice.settings:
             rows.writerows(_rows(run_id, read(choice, run_id)))
             yield run_id
+
+
+@contextmanager
+def _file(out: str) -> Iterator[TextIO]:
+    """Where it goes: `-` is standard output."""
+    if out == "-":
+        yield sys.stdout
+        sys.stdout.flush()
+    else:
+        with table.whole(Path(out)) as temporary, open(temporary, "w", newline="") as file:
+            yield file
 
 
 def _rows(run_id: str, run: Run) -> Iterator[tuple[Any, ...]]:

@@ -3,6 +3,7 @@
 import csv
 from bisect import bisect_left
 from collections.abc import Sequence
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +60,17 @@ def from_csv(data: bytes) -> Metrics:
         return {name: np.array([float(row[i] or "nan") for row in rows]) for i, name in enumerate(header)}
     except (ValueError, csv.Error):
         raise Damaged("metrics.csv is damaged") from None
+
+
+def ended(data: bytes) -> dict[str, float]:
+    """The last row of what to_csv wrote: metric -> value, of those that were taken there and are finite."""
+    lines = data.decode(errors="replace").split("\n")
+    cells = zip(lines[0].split(","), lines[-2].split(",") if len(lines) > 2 else [], strict=False)
+    try:
+        found = {name: float(cell) for name, cell in cells if cell and name != "round"}
+    except ValueError:
+        raise Damaged("metrics.csv is damaged") from None
+    return {name: value for name, value in found.items() if isfinite(value)}
 
 
 def history_of(runs: Sequence[Metrics]) -> History:

@@ -24,7 +24,7 @@ from baton.seam import State
 from baton.setting import Setting, kin
 from baton.store import files, journal, sums
 from baton.store.files import Damaged
-from baton.store.metrics import Metrics, from_csv, history_of, tables, to_csv
+from baton.store.metrics import Metrics, ended, from_csv, history_of, tables, to_csv
 from baton.store.pool import Facts, Pool
 from baton.store.snapshot import CLIENTS, SERVER, Snapshot, drawers, named
 
@@ -103,11 +103,12 @@ class Store:
             about = self.about(run_id) if self.complete(run_id) else None
             if about and not (self.folder(run_id) / "metrics.csv").is_file():
                 raise Damaged("no metrics.csv beside its state")
+            ends = ended(files.read(self.folder(run_id) / "metrics.csv")) if about else {}
         except (OSError, ValueError) as error:
             what = f"{error.strerror} ({error.filename})" if isinstance(error, OSError) else str(error)
             return Entry(run_id, stamp, "", "", 0, int(self.complete(run_id)), "", what.splitlines()[0])
         said = json.dumps(about._asdict()) if about else ""
-        return Entry(run_id, stamp, text, *kin(text), int(about is not None), said, "")
+        return Entry(run_id, stamp, text, *kin(text), int(about is not None), said, "", json.dumps(ends))
 
     def reindex(self) -> None:
         """Make the index anew."""
@@ -254,16 +255,17 @@ class Store:
                 lost = diverged[lane] if diverged[lane] >= 0 else None
                 end, way = at.round if lost is None else lost, ways[lane] if ways else None
                 about = About(setting.run_id, end, lost, precision, way, how)
-                text = setting.to_json()
+                text, rows = setting.to_json(), to_csv(found, lane, diverged[lane])
                 _written(
                     stage / setting.run_id,
                     {
-                        "metrics.csv": to_csv(found, lane, diverged[lane]),
+                        "metrics.csv": rows,
                         "setting.json": text.encode(),
                         "state.safetensors": files.packed({n: x[lane] for n, x in kept.items()}, about._asdict()),
                     },
                 )
-                staged.append(Entry(setting.run_id, 0, text, *kin(text), 1, json.dumps(about._asdict()), ""))
+                told = json.dumps(about._asdict()), "", json.dumps(ended(rows))
+                staged.append(Entry(setting.run_id, 0, text, *kin(text), 1, *told))
             os.sync()
             self._index.add([entry for entry in staged if self._publish(stage / entry.run)])
         finally:

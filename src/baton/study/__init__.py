@@ -14,7 +14,7 @@ from baton.study.parse import flat, is_table, merged, points
 from baton.study.scale import Scaled, scaled
 from baton.study.tables import Report, Tune
 
-__all__ = ["Report", "Study", "Tune", "find", "parse", "read", "shipped"]
+__all__ = ["Report", "Study", "Tune", "find", "parse", "read", "says", "shipped"]
 
 KEYS = ("like", "title", "about", "names", "base", "axes", "cases", "groups", "tune", "report")
 TABLES = ("names", "base", "axes", "groups", "tune", "report")
@@ -88,6 +88,13 @@ def shipped() -> list[str]:
     """Names of the studies that come with Baton."""
     here = Path(__file__).parents[1]
     return sorted({path.stem for folder in (here, here.parents[1]) for path in (folder / "studies").glob("*.toml")})
+
+
+def says(name: str) -> str:
+    """What a study is about, in a sentence: its title, and the first sentence of what it says of itself."""
+    table = _table(find(name), ())
+    first = str(table.get("about", "")).partition(". ")[0].rstrip(".")
+    return ". ".join(filter(None, (str(table.get("title", name)), first))) + "."
 
 
 def read(name: str | Path, scale: float = 1.0, method: str = "") -> Study:

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import torch
 
-from baton.notice import once
+from baton.notice import many, once
 from baton.setting import Setting
 from baton.simulate import memory as mem
 from baton.simulate.arithmetic import How, arithmetic, cores
 from baton.simulate.facts import machine
-from baton.store import Chunk, Laid, Snapshot, Store
+from baton.store import Chunk, History, Laid, Snapshot, Store
 from baton.store.before import adopt
 from baton.store.workers import Worker
 from baton.sweep import stopping
@@ -40,6 +40,7 @@ class Progress(NamedTuple):
     total: int
     cut: str  # how the runs were cut into chunks
     waiting: int = 0  # runs that others train, where there is nothing else left to do
+    history: History | None = None  # what the chunk's lanes have measured so far
 
 
 class Call(NamedTuple):
@@ -204,8 +205,9 @@ class _Count:
         """These are trained next."""
         for chunk in chunks:
             self.seen.setdefault(chunk.folder.name, self._steps(chunk, chunk.laid.begun))
+        programs = {(self.call.wanted[chunk.laid.runs[0]].shape_key, chunk.laid.begun) for chunk in chunks}
         sizes = [len(chunk.laid.runs) for chunk in chunks]
-        self.cut = self.cut or _cut(sizes, self.call.memory or mem.free(self.call.device))
+        self.cut = self.cut or _cut(sizes, len(programs), self.call.memory or mem.free(self.call.device))
 
     def _steps(self, chunk: Chunk, rounds: int) -> int:
         first = self.call.wanted[chunk.laid.runs[0]]
@@ -219,18 +221,20 @@ class _Count:
         name, rounds = chunk.folder.name, self.call.wanted[chunk.laid.runs[0]].rounds
         self.seen[name] = self._steps(chunk, at.round)
         where = (list(self.seen).index(name) + 1, len(self.seen), len(chunk.laid.runs), at.round, rounds)
-        return Progress(*where, self._done(), self.total, self.cut)
+        return Progress(*where, self._done(), self.total, self.cut, 0, at.history)
 
     def waiting(self, left: Sequence[str]) -> Progress:
         """While others train."""
         todo = sum(self.call.wanted[run].steps for run in left)
         self.elsewhere = max(self.elsewhere, self.total - todo - sum(self.seen.values()))
-        cut = self.cut or f"{len(left):,} run{'s' if len(left) > 1 else ''} in training by other processes"
+        cut = self.cut or f"{many(len(left), 'run')} in training by other processes"
         return Progress(0, len(self.seen), 0, 0, 0, self._done(), self.total, cut, len(left))
 
 
-def _cut(sizes: list[int], memory: int) -> str:
-    lanes = f"{sum(sizes):,} lane{'s' if sum(sizes) > 1 else ''}"
+def _cut(sizes: list[int], programs: int, memory: int) -> str:
+    """How many runs, and how they are trained together; memory is named where it parts what could be one chunk."""
+    runs = many(sum(sizes), "run")
     if len(sizes) == 1:
-        return f"{lanes} at once, in at most {mem.readable(memory)}"
-    return f"{lanes} in {len(sizes)} chunks of at most {max(sizes):,}, to fit {mem.readable(memory)}"
+        return f"training {runs}" + (" at once" if sum(sizes) > 1 else "")
+    why = f", to fit {mem.readable(memory)}" if len(sizes) > programs else ""
+    return f"training {runs} in {len(sizes)} chunks of at most {max(sizes):,}{why}"

@@ -1,6 +1,6 @@
 """Table 1 as Markdown and as LaTeX."""
 
-from baton.theory.table import NAMES, SPOKEN, Row
+from baton.theory.table import SPOKEN, Row
 
 
 def markdown(rows: list[Row]) -> str:
@@ -52,6 +52,4 @@ def _greek(text: str) -> str:
         ("sigma ", r"\sigma "),
     ):
         text = text.replace(word, f"${symbol.strip()}$" + (" " if word.endswith(" ") else ""))
-    for source, name in NAMES.items():
-        text = text.replace(source, name)
     return text
