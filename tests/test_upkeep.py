@@ -354,7 +354,7 @@ def test_a_disk_that_is_only_read_is_one_line(root: Path) -> None:
         assert "Read-only file system; a folder that may be written to is right" in done.stderr
         assert "Traceback" not in done.stderr
         listed = subprocess.run([sys.executable, "-m", "baton", "list", "runs"], cwd=root.parent, capture_output=True)
-        assert (listed.returncode, listed.stdout.count(b" complete ")) == (0, 4)
+        assert (listed.returncode, listed.stdout.count(b" complete\n"), listed.stdout.count(b" %")) == (0, 1, 4)
         assert files(root) == before
     finally:
         subprocess.run(["umount", "-l", root], check=True)

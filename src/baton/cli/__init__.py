@@ -4,7 +4,22 @@ import errno
 import os
 import sys
 
-from baton.cli import advise, bounds, constants, data, export, leak, ledger, look, pages, partition, train, tune, upkeep
+from baton.cli import (
+    advise,
+    bounds,
+    constants,
+    crossover,
+    data,
+    export,
+    leak,
+    ledger,
+    look,
+    pages,
+    partition,
+    train,
+    tune,
+    upkeep,
+)
 from baton.cli.common import app
 from baton.errors import BadInput
 from baton.limits import enough
@@ -15,6 +30,7 @@ __all__ = [
     "app",
     "bounds",
     "constants",
+    "crossover",
     "data",
     "export",
     "leak",

@@ -50,7 +50,7 @@ def _cells(found: "Run", name: str) -> list[str]:
 
 
 def _number(name: str, x: float) -> str:
-    if name in SENT:
+    if name in SENT and x == x:
         for unit in ("B", "kB", "MB", "GB"):
             if x < 1000:
                 return f"{x:.3g} {unit}"

@@ -139,7 +139,6 @@ def _lines(found: list[dict[str, Any]]) -> list[str]:
     """What all have in common is told once, above the table."""
     room = table.width()
     alike = {name for name in TABLE if name not in ALWAYS and len({str(run[name]) for run in found}) == 1}
-    alike = alike if len(found) > 1 else set[str]()
     ids = [run["run"] for run in found]
     short = next(n for n in range(LONGEST, 17) if len({one[:n] for one in ids}) == len(ids))
     columns = [table.Column("run", [one[:short] for one in ids], left=True)]

@@ -169,5 +169,5 @@ def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memo
     for number, (chunk, count, cost) in enumerate(zip(found.chunks, lanes, steps, strict=True), 1):
         s = chunk[0]
         what = f"{s.algorithm}, {s.model}, M={s.clients} S={s.participants} K={s.local_steps} R={s.rounds}"
-        print(f"  chunk {number}: {many(count, 'lane')} x {s.steps:,} steps = {cost:,}  ({what})")
+        print(f"  chunk {number}: {what}", f"    {many(count, 'lane')} x {s.steps:,} steps = {cost:,}", sep="\n")
     print(f"{sum(steps):,} SGD steps over at most {samples:,} samples")

@@ -77,7 +77,7 @@ def tune(
 def _next(todo: list[Any]) -> str:
     lengths = sorted({s.rounds for s in todo})
     rounds = " or ".join(f"{length:,}" for length in lengths)
-    return f"next: {many(len(todo), 'run')} of {rounds} rounds"
+    return f"next: {many(len(todo), 'run')} of {rounds} {'round' if lengths == [1] else 'rounds'}"
 
 
 def _print(study: "Study", found: "list[Choice]") -> None:
@@ -93,7 +93,7 @@ def _print(study: "Study", found: "list[Choice]") -> None:
                 print(f"  {stage.rounds:>6,} rounds  " + "  ".join(_score(name, stage) for name in stage.scores))
             print(f"         kept: {'; '.join(stage.kept) or 'none'} ({stage.why})")
         for s in choice.missing[:1]:
-            print(f"  waits for {many(len(choice.missing), 'run')} of {s.rounds:,} rounds")
+            print(f"  waits for {many(len(choice.missing), 'run')} of {many(s.rounds, 'round')}")
     spent, full = sum(c.spent for c in found), sum(c.full for c in found)
     so_far = " so far" if any(c.missing for c in found) else ""
     print(f"searched with {spent:,} SGD steps{so_far}, {100 * spent / full:.0f}% of the whole grid's {full:,}")

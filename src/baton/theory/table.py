@@ -108,8 +108,6 @@ def _plain(value: Any) -> Any:
 
 def _row(case: str, method: str, source: str, formula: str, assumptions: str, terms: dict[str, Any]) -> Row:
     named = {name: _plain(terms[name]) for name in _ORDER}
-    for key, name in NAMES.items():
-        assumptions = assumptions.replace(key, name)
     return Row(case, method, source, formula, assumptions, named, sum(named.values()))
 
 
