@@ -12,9 +12,9 @@ import torch
 from typer.testing import CliRunner
 
 from baton import constants, search, study
-from baton.advise import CLEAR, CLOSE, LIKELY, NONE, Candidate, Measure, bounds, counts, hits, of_setting, plain, words
-from baton.advise import probe as probes
-from baton.advise import verdict as judge
+from baton.advice import CLEAR, CLOSE, LIKELY, NONE, Candidate, Measure, bounds, counts, hits, of_setting, plain, words
+from baton.advice import probe as probes
+from baton.advice import verdict as judge
 from baton.cli import app
 from baton.errors import BadInput
 from baton.seam import State

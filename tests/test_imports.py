@@ -23,9 +23,10 @@ LAYERS = [  # a room imports only from rooms above it
     ["legs", "search"],
     ["simulate", "sites"],
     ["constants", "sweep"],
-    ["measure", "advise"],
+    ["measure", "advice"],
     ["report", "export"],
-    ["watch", "api"],
+    ["watch", "trained"],
+    ["api"],
     ["cli"],
     ["__main__"],
 ]

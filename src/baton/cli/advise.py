@@ -22,7 +22,7 @@ from baton.cli.train import train
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
-    from baton.advise import Bounds, Hits, Measure, Verdict
+    from baton.advice import Bounds, Hits, Measure, Verdict
     from baton.setting import Setting
 
 ADVISED = ("algorithm", "lr", "clip")
@@ -62,8 +62,8 @@ def advise(
         if field in given:
             raise BadInput(f"{field}: {given[field]!r} is given, but it is what 'baton advise' finds; leave it out")
     from baton import search
-    from baton.advise import of_setting, plain, verdict
-    from baton.advise import probe as probes
+    from baton.advice import of_setting, plain, verdict
+    from baton.advice import probe as probes
     from baton.store import Store
 
     setting, store = flags.setting(fields), Store(runs)
@@ -82,8 +82,8 @@ def advise(
 def _bounds(setting: "Setting", found: "Verdict", device: str, quiet: bool) -> "Bounds | str":
     """The bounds, their local constants taken along the advised run; or why there are none."""
     from baton import constants
-    from baton.advise import NEEDED, bounds
-    from baton.advise.probe import convex
+    from baton.advice import NEEDED, bounds
+    from baton.advice.probe import convex
     from baton.setting import Setting
     from baton.simulate.arithmetic import arithmetic, device_of
     from baton.sweep.progress import telling
@@ -107,7 +107,7 @@ def _print(
     found: "Verdict",
     beside: "Bounds | str | None",
 ) -> None:
-    from baton.advise import words
+    from baton.advice import words
 
     seeds = len({s.seed for s in wanted})
     print(words.advice(found))
@@ -132,7 +132,7 @@ def _print(
 def _check(name: str, runs: Path, part: float, seeds: int, as_json: bool) -> None:
     """Nothing is trained: the beginnings of the stored runs are the probe."""
     from baton import study as studies
-    from baton.advise import hits, plain
+    from baton.advice import hits, plain
     from baton.report.words import called
     from baton.store import Store
 
@@ -150,7 +150,7 @@ def _check(name: str, runs: Path, part: float, seeds: int, as_json: bool) -> Non
 
 def _print_hits(found: "Hits", labels: list[str]) -> None:
     """A table in Markdown, and what it comes to."""
-    from baton.advise import words
+    from baton.advice import words
     from baton.report.words import as_md
 
     rows = [[label, *words.row(hit, found.by)] for label, hit in zip(labels, found.rows, strict=True)]

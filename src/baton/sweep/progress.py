@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from baton.notice import many
 from baton.store import History
-from baton.sweep import stopping
+from baton.sweep import notebook, stopping
 from baton.sweep.call import Progress as Where
 
 EVERY = 10.0  # seconds between lines where no terminal shows a bar
@@ -76,7 +76,9 @@ def show(where: Iterator[Where], quiet: bool) -> None:
             pass
         return
     first = next(where, None)
-    if first is not None:
+    if first is not None and (say := notebook.line()):
+        _cell(chain([first], where), say)
+    elif first is not None:
         print(first.cut, file=sys.stderr, flush=True)
         (_bar if sys.stderr.isatty() else _lines)(chain([first], where))
 
@@ -109,6 +111,19 @@ def _bar(where: Iterator[Where]) -> None:
             if time.monotonic() - shown >= FRESH:
                 bar.update(task, description=rate.line(at), completed=at.steps, total=at.total)
                 shown = time.monotonic()
+
+
+def _cell(where: Iterator[Where], say: Callable[[str], None]) -> None:
+    """In a notebook."""
+    rate, shown, at = None, 0.0, None
+    for at in where:
+        rate = rate or _Rate(at)
+        rate.count(at)
+        if time.monotonic() - shown >= 2 * FRESH:
+            say(rate.line(at))
+            shown = time.monotonic()
+    if at is not None:
+        say("  ".join([f"done: {at.cut.removeprefix('training ')}", *measured(at.history)]))
 
 
 def _lines(where: Iterator[Where]) -> None:

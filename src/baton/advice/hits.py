@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from baton.advise import probe
-from baton.advise.measure import Measure, of_study
-from baton.advise.verdict import CLEAR, CLOSE, LIKELY, NONE, Candidate, Verdict, mean, side, verdict
+from baton.advice import probe
+from baton.advice.measure import Measure, of_study
+from baton.advice.verdict import CLEAR, CLOSE, LIKELY, NONE, Candidate, Verdict, mean, side, verdict
 from baton.search import reader
 from baton.search.rules import MISSING, Read, shorter
 from baton.setting import Setting

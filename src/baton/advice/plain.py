@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from baton.advise import words
-from baton.advise.bounds import Bounds
-from baton.advise.hits import Hit, Hits, counts
-from baton.advise.measure import Measure
-from baton.advise.verdict import Candidate, Side, Verdict
+from baton.advice import words
+from baton.advice.bounds import Bounds
+from baton.advice.hits import Hit, Hits, counts
+from baton.advice.measure import Measure
+from baton.advice.verdict import Candidate, Side, Verdict
 from baton.setting import Setting
 
 

@@ -2,10 +2,10 @@
 
 import math
 
-from baton.advise.bounds import Bounds
-from baton.advise.hits import Hit, Hits, counts
-from baton.advise.measure import Measure
-from baton.advise.verdict import CLOSE, NONE, Candidate, Side, Verdict
+from baton.advice.bounds import Bounds
+from baton.advice.hits import Hit, Hits, counts
+from baton.advice.measure import Measure
+from baton.advice.verdict import CLOSE, NONE, Candidate, Side, Verdict
 
 TERMS = {
     "optimisation": "optimisation (the way from the start)",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from baton.advise.measure import Measure
+from baton.advice.measure import Measure
 
 CLEAR, LIKELY, CLOSE, NONE = "clear", "likely", "too close to call", "every candidate diverged"
 ERRORS = {CLEAR: 3.0, LIKELY: 1.0}  # standard errors that the two best are apart, at least

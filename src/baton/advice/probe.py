@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from baton import algorithms, models
-from baton.advise.verdict import Candidate, Tail
+from baton.advice.verdict import Candidate, Tail
 from baton.errors import BadInput
 from baton.names import split
 from baton.search.rules import Missing, Read, shorter

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from baton.advise.probe import SIDES
+from baton.advice.probe import SIDES
 from baton.constants import UNDEFINED, Measured, symbols
 from baton.errors import BadInput
 from baton.theory import Result, bound

@@ -1,0 +1,47 @@
+"""Runs that are no study as a figure: a metric over rounds, a line for all that differ in their seed only."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib import style
+from matplotlib.figure import Figure
+
+from baton.report import words
+from baton.report.figures import STYLE
+from baton.setting import Setting
+from baton.store import Metrics
+
+
+def figure(runs: Sequence[tuple[Setting, Metrics]], metric: str) -> Figure:
+    """The mean over seeds, shaded from the smallest to the largest."""
+    vary = [f for f in Setting.model_fields if f != "seed" and len({getattr(s, f) for s, _ in runs}) > 1]
+    lines: dict[str, list[Metrics]] = {}
+    for s, found in runs:
+        lines.setdefault(", ".join(_said(f, getattr(s, f)) for f in vary), []).append(found)
+    colours = words.colours("algorithm" if vary == ["algorithm"] else "", list(lines))
+    with style.context(STYLE):
+        fig = Figure(figsize=(5.6, 3.6), layout="constrained")
+        ax = fig.subplots()
+        for label, own in lines.items():
+            rounds, values = _together(own, metric)
+            if values.shape[0] > 1:
+                ax.fill_between(rounds, values.min(0), values.max(0), color=colours[label], alpha=0.2, linewidth=0)
+            ax.plot(rounds, values.mean(0), color=colours[label], linewidth=1.5, label=label)
+        if metric in ("distance", "objective_gap"):
+            ax.set_yscale("log")
+        ax.set_xlabel("round")
+        ax.set_ylabel(words.METRICS.get(metric, metric.replace("_", " ")))
+        if vary:
+            fig.legend(loc="outside upper center", ncols=2, frameon=False)
+    return fig
+
+
+def _together(runs: Sequence[Metrics], metric: str) -> tuple[np.ndarray, np.ndarray]:
+    """The rounds at which all were measured, and the values there: [runs, rounds]."""
+    series = [dict(zip(run["round"].tolist(), run[metric].tolist(), strict=True)) for run in runs]
+    rounds = sorted(r for r in series[0] if all(r in one and not np.isnan(one[r]) for one in series))
+    return np.array(rounds), np.array([[one[r] for r in rounds] for one in series])
+
+
+def _said(field: str, x: object) -> str:
+    return words.value(x) if isinstance(x, str) else f"{words.LETTERS.get(field, field)} = {words.value(x)}"

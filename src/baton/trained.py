@@ -1,0 +1,220 @@
+"""Trained runs as a person gets them: tables, pictures, the model itself."""
+
+import html
+import importlib
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baton import store as stores
+from baton.errors import BadInput, nearest
+from baton.setting import Setting
+from baton.store import Metrics, Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import nn
+
+RESULTS = ("test_accuracy", "distance", "test_loss")  # what a run came to: the first there is
+
+
+class Picture:
+    """A matplotlib figure that a notebook shows, and that can be saved."""
+
+    def __init__(self, figure: "Figure") -> None:
+        self.figure = figure
+
+    def save(self, path: str | Path) -> None:
+        """To a file; its name says how: .png, .svg or .pdf."""
+        self.figure.savefig(path)
+
+    def _repr_png_(self) -> bytes:
+        data = io.BytesIO()
+        self.figure.savefig(data, format="png")
+        return data.getvalue()
+
+
+class Run:
+    """One trained run: its setting, what was measured, its model."""
+
+    def __init__(self, found: stores.Run, store: Store) -> None:
+        self._found, self._store = found, store
+
+    @property
+    def setting(self) -> Setting:
+        """The knobs."""
+        return self._found.setting
+
+    @property
+    def id(self) -> str:
+        """Its folder in the store."""
+        return self.setting.run_id
+
+    @property
+    def metrics(self) -> Metrics:
+        """What was measured, by name: `round`, `test_loss`, `test_accuracy`, ...; one value an evaluation."""
+        return self._found.metrics
+
+    @property
+    def complete(self) -> bool:
+        """Whether it was trained to its end."""
+        return self._found.complete
+
+    @property
+    def diverged(self) -> int | None:
+        """The round in which it did, if it did."""
+        return self._found.diverged
+
+    @property
+    def way(self) -> dict[str, float] | None:
+        """The mean longest way through a round, for modelled seconds."""
+        return self._found.way
+
+    @property
+    def how(self) -> dict[str, str] | None:
+        """How it was computed, as far as that changes bytes."""
+        return self._found.how
+
+    def last(self, metric: str = "") -> float:
+        """A metric's last value; unless named, the test accuracy, or distance or test loss where there is none."""
+        name = metric or main([self])
+        if name not in self.metrics:
+            raise BadInput(f"metric: no {name!r}; {nearest(name, self.metrics)}")
+        values = self.metrics[name]
+        if self.diverged is None:
+            values = values[~np.isnan(values)]
+        return float(values[-1]) if len(values) else float("nan")
+
+    def frame(self) -> Any:
+        """A pandas DataFrame: a row an evaluation, a column a metric."""
+        kept = {name: x for name, x in self.metrics.items() if name == "round" or not np.isnan(x).all()}
+        return _pandas().DataFrame(kept).astype({"round": int})
+
+    def plot(self, metric: str = "") -> Picture:
+        """A metric over rounds."""
+        return Runs([self]).plot(metric)
+
+    def module(self) -> "nn.Module":
+        """The trained model, in evaluation mode; a fresh one at every call."""
+        import torch
+
+        from baton import datasets, models
+
+        s = self.setting
+        data = datasets.load(s.dataset, s.clients)
+        made = models.factory(s.model, tuple(data.x.shape[1:]), data.classes)().to(getattr(torch, s.dtype))
+        made.load_state_dict(self._store.params(self.id), strict=False)  # buffers are no state: they are as built
+        return made.eval()
+
+    def predict(self, x: Any, outputs: bool = False) -> NDArray[Any]:
+        """The label of each sample [n], or the model's outputs [n, ...]; x as the data set has its samples, [n, ...]."""
+        import torch
+
+        from baton import datasets
+
+        s = self.setting
+        data = datasets.load(s.dataset, s.clients)
+        given = torch.as_tensor(x)
+        if tuple(given.shape[1:]) != tuple(data.x.shape[1:]):
+            right = ["n", *map(str, data.x.shape[1:])]
+            raise BadInput(
+                f"x: of shape {tuple(given.shape)}; ({', '.join(right)}), n samples of {s.dataset}, is right"
+            )
+        with torch.no_grad():
+            found = self.module()(datasets.prepared(data, given.to(data.x.dtype), getattr(torch, s.dtype)))
+        labels: NDArray[Any] = (found if outputs or not data.classes else found.argmax(-1)).numpy()
+        return labels
+
+    def __repr__(self) -> str:
+        return f"Run {self.id[:8]}: {_words(self)}"
+
+    def _repr_html_(self) -> str:
+        return Runs([self])._repr_html_()
+
+
+class Runs(Sequence[Run]):
+    """Trained runs, in the order they were asked for."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self._runs = list(runs)
+
+    @overload
+    def __getitem__(self, at: int) -> Run: ...
+    @overload
+    def __getitem__(self, at: slice) -> "Runs": ...
+    def __getitem__(self, at: int | slice) -> "Run | Runs":
+        """One of them, or some."""
+        return Runs(self._runs[at]) if isinstance(at, slice) else self._runs[at]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, tidy: a row a run and evaluation; the run, its setting, the round, every metric."""
+        pandas = _pandas()
+        if not self._runs:
+            return pandas.DataFrame()
+        parts = []
+        for run in self:
+            part = run.frame()
+            heads = {"run": run.id, **run.setting.model_dump()}
+            parts.append(pandas.concat([pandas.DataFrame([heads] * len(part)), part], axis=1))
+        return pandas.concat(parts, ignore_index=True)
+
+    def plot(self, metric: str = "") -> Picture:
+        """A metric over rounds, a line for all runs that differ in their seed only: the mean, shaded over seeds."""
+        from baton.report import plotted
+
+        if not self._runs:
+            raise BadInput("plot: no runs")
+        name = metric or main(self)
+        known = {each for run in self for each in run.metrics} - {"round"}
+        if name not in known:
+            raise BadInput(f"metric: no {name!r}; {nearest(name, known)}")
+        return Picture(plotted.figure([(run.setting, run.metrics) for run in self], name))
+
+    def __repr__(self) -> str:
+        return "\n".join([f"{len(self)} run{'s' * (len(self) != 1)}", *(f"  {run!r}" for run in self)])
+
+    def _repr_html_(self) -> str:
+        name = main(self)
+        rows = [(run.id[:8], *_told(run), f"{run.last(name):.4g}") for run in self]
+        heads = ("run", "algorithm", "data set", "partition", "model", "lr", "seed", name.replace("_", " "))
+        cells = [f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows]
+        return f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{''.join(cells)}</table>"
+
+
+def main(runs: Iterable[Run]) -> str:
+    """The metric that says what runs came to."""
+    known = {name for run in runs for name, x in run.metrics.items() if not np.isnan(x).all()}
+    return next((name for name in RESULTS if name in known), RESULTS[0])
+
+
+def _told(run: Run) -> tuple[str, ...]:
+    s = run.setting
+    return s.algorithm, s.dataset, s.partition, s.model, f"{s.lr:g}", str(s.seed)
+
+
+def _words(run: Run) -> str:
+    s, name = run.setting, main([run])
+    where = f"{s.algorithm}, {s.model} on {s.dataset}, {s.partition}, lr = {s.lr:g}, seed {s.seed}"
+    end = (
+        f"diverged at round {run.diverged}"
+        if run.diverged is not None
+        else f"{name.replace('_', ' ')} {run.last(name):.4g}"
+    )
+    return f"{where}: {end}"
+
+
+def _pandas() -> Any:
+    try:
+        return importlib.import_module("pandas")
+    except ImportError:
+        raise BadInput("frame: it needs the package pandas; pip install 'baton-fl[frame]'") from None
