@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long lint bench clean
+.PHONY: demo test test-long lint bench docs wheel clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -23,8 +23,18 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+.venv/docs: .venv/ready
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]' build hatchling
+	touch $@
+
+docs: .venv/docs
+	$(BIN)/mkdocs build --strict --quiet
+
+wheel: .venv/docs
+	$(BIN)/python tests/wheel.py
+
 bench: .venv/ready
 	$(BIN)/python bench/main.py
 
 clean:
-	rm -rf .venv
+	rm -rf .venv site dist

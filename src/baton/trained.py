@@ -111,7 +111,7 @@ class Run:
         return made.eval()
 
     def predict(self, x: Any, outputs: bool = False) -> NDArray[Any]:
-        """The label of each sample [n], or the model's outputs [n, ...]; x as the data set has its samples, [n, ...]."""
+        """The label of each sample [n], or the model's outputs; x [n, ...] as the data set has its samples."""
         import torch
 
         from baton import datasets
@@ -205,12 +205,9 @@ def _told(run: Run) -> tuple[str, ...]:
 def _words(run: Run) -> str:
     s, name = run.setting, main([run])
     where = f"{s.algorithm}, {s.model} on {s.dataset}, {s.partition}, lr = {s.lr:g}, seed {s.seed}"
-    end = (
-        f"diverged at round {run.diverged}"
-        if run.diverged is not None
-        else f"{name.replace('_', ' ')} {run.last(name):.4g}"
-    )
-    return f"{where}: {end}"
+    if run.diverged is not None:
+        return f"{where}: diverged at round {run.diverged}"
+    return f"{where}: {name.replace('_', ' ')} {run.last(name):.4g}"
 
 
 def _pandas() -> Any:
