@@ -1,8 +1,8 @@
 # %% [markdown]
 # # From data to a verdict
 #
-# This notebook takes a table of samples, splits it over clients, trains one model in two ways, and says which was better.
-# It takes less than a minute. Open it in Jupyter with jupytext, or in VS Code; a test runs it as it stands.
+# This notebook takes a table of samples, splits it over clients, trains one model in two ways, and says which was
+# better. It takes less than a minute. Open it in Jupyter with jupytext, or in VS Code; a test runs it as it stands.
 
 # %% [markdown]
 # ## The data
@@ -62,7 +62,7 @@ print(best)
 # ## A picture
 
 # %%
-chosen = {algorithm: lr for algorithm, lr in best.index}
+chosen = dict(best.index)
 shown = baton.Runs(run for run in runs if run.setting.lr == chosen[run.setting.algorithm])
 shown.plot("test_loss")
 
