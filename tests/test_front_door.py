@@ -1,5 +1,6 @@
 """`import baton`: what there is, what comes back from a run, and what the shell completes."""
 
+import ast
 import inspect
 import os
 import subprocess
@@ -35,11 +36,18 @@ def test_what_there_is() -> None:
         _ = baton.runn
 
 
+def test_the_types_are_of_what_there_is() -> None:
+    stub = Path(baton.__file__).with_suffix(".pyi").read_text()
+    named = {alias.asname for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert named == set(baton.__all__) == set(baton._HOMES)
+
+
 def test_completion_and_help_load_nothing_heavy() -> None:
     code = "import sys, baton; dir(baton); print('torch' in sys.modules, 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False False\n"
 
 
+@pytest.mark.long  # mypy reads all of torch
 def test_types_are_there_for_mypy(tmp_path: Path) -> None:
     (tmp_path / "use.py").write_text(
         "import baton\nruns = baton.run(baton.Setting())\nreveal_type(runs[0].setting.lr)\nreveal_type(baton.advise)\n"

@@ -48,9 +48,7 @@ def test_the_study_of_the_readme(tmp_path: Path) -> None:
     assert (tmp_path / "report" / "index.html").stat().st_size > 100_000
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/*.md")))]
-)
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_links_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text()
     links = [target for target in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in target]

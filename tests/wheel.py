@@ -7,7 +7,6 @@ file, so that torch is not installed once more.
 import os
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import venv
 from pathlib import Path
@@ -32,7 +31,8 @@ def main() -> None:
         venv.create(place / "env", with_pip=False)
         own = next((place / "env" / "lib").glob("python*")) / "site-packages"
         call(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", own, wheel, cwd=place)
-        (own / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")  # after Baton's own
+        needed = [path for path in sys.path if path.endswith("site-packages")]  # after Baton's own
+        (own / "needed.pth").write_text("\n".join(needed))
         python, tried = place / "env" / "bin" / "python", place / "tried"
         tried.mkdir()
         where = call(python, "-c", "import baton; print(baton.__file__, baton.__version__)", cwd=tried)

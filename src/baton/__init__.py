@@ -18,22 +18,10 @@ TYPE_CHECKING = False  # nothing is imported here: under `python -m` the working
 if TYPE_CHECKING:
     from typing import Any
 
-    from baton import study as study
-    from baton import theory as theory
-    from baton.api import advise as advise
-    from baton.api import run as run
-    from baton.api import tune as tune
-    from baton.errors import BadInput as BadInput
-    from baton.setting import Setting as Setting
-    from baton.store import Store as Store
-    from baton.study import Study as Study
-    from baton.trained import Run as Run
-    from baton.trained import Runs as Runs
-
 __version__ = "0.2.0"
 __all__ = ["BadInput", "Run", "Runs", "Setting", "Store", "Study", "advise", "run", "study", "theory", "tune"]
 
-_HOMES = {  # name -> the module that has it; "": it is one
+_HOMES = {  # name -> the module that has it; "": it is one. Their types are in __init__.pyi
     "BadInput": "errors",
     "Run": "trained",
     "Runs": "trained",
