@@ -140,7 +140,7 @@ def test_quiet_says_nothing(tmp_path: Path) -> None:
         (["list", "models", "--sort", "lr"], "--sort go with 'runs'"),
         (
             ["export", "--to", "parquet", "--out", "-"],
-            "out: '-' is standard output, which takes text: --to csv is right",
+            "out: '-' is standard output, which takes text",
         ),
         (["advise", "--lr", "1"], "lr: 1.0 is given, but it is what 'baton advise' finds"),
         (["leak", "123"], "run: '123': no such run"),
