@@ -28,7 +28,7 @@ lint: .venv/ready
 	touch $@
 
 docs: .venv/docs
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 wheel: .venv/docs
 	$(BIN)/python tests/wheel.py

@@ -18,7 +18,6 @@ def block(language: str, holding: str) -> str:
 
 
 def shell(text: str, folder: Path) -> str:
-    (folder / "studies").symlink_to(ROOT / "studies")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     words = ["bash", "-euo", "pipefail", "-c", text]
     done = subprocess.run(words, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
