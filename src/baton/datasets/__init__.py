@@ -37,6 +37,7 @@ __all__ = [
     "prepared",
     "shape",
     "sites",
+    "sites_in",
     "source",
 ]
 
@@ -47,7 +48,7 @@ _CONTENT: dict[_Asked, str] = {}
 def source(spec: str) -> Source:
     """The registered source of a spec; a user's own loader gets the common defaults."""
     name, _ = split("dataset", spec, DATASETS)
-    return DATASETS.get(name) or Source(bind("dataset", spec, LOADERS)[1], model="logistic", clients=FEW)
+    return DATASETS.get(name) or Source(bind("dataset", spec, LOADERS)[1], model="logistic", clients=0)
 
 
 def sites(spec: str) -> int | None:
@@ -55,7 +56,11 @@ def sites(spec: str) -> int | None:
     known = source(spec)
     if known.clients:
         return known.clients if known.sited else None
-    data = load(spec, 0)
+    return sites_in(load(spec, FEW))
+
+
+def sites_in(data: Dataset) -> int | None:
+    """How many sites its samples come from; None: from nowhere."""
     return None if data.owner is None else max(len(data.names), int(data.owner.max()) + 1)
 
 
