@@ -205,6 +205,9 @@ def _fits(setting: Setting, algorithm: algorithms.Algorithm) -> None:
     if setting.epochs and algorithm.split and algorithm.split.passes:
         what = f"epochs: {setting.epochs}, and {setting.algorithm} has passes={algorithm.split.passes}"
         raise BadInput(f"{what}; one of them is right")
+    if not algorithm.sends and policy(setting.on_failure).elsewhere:
+        what = f"on_failure: {setting.on_failure}; {algorithms.called(setting.algorithm)} sends nothing elsewhere"
+        raise BadInput(f"{what}: skip, retry or abort is right")
     if algorithm.pools and setting.failures != "none":
         what = f"failures: {setting.failures}; {algorithms.called(setting.algorithm)} has no legs that could be lost"
         raise BadInput(f"{what}: none is right")
