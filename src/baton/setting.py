@@ -34,7 +34,13 @@ ROOMS: dict[str, dict[str, Any]] = {
     "on_failure": POLICIES,
 }
 FROM_DATASET = ("partition", "model", "clients", "dtype")  # fields whose default the data set gives
-ADDED = ("momentum", "lr_schedule", "failures", "on_failure")  # written unless at their defaults: old ids stay
+ADDED = (
+    "epochs",
+    "momentum",
+    "lr_schedule",
+    "failures",
+    "on_failure",
+)  # written unless at their defaults: old ids stay
 APART = ("dataset", "partition", "lr", "lr_schedule", "clip", "weight_decay", "momentum", "seed")  # from lane to lane
 
 
@@ -64,8 +70,9 @@ class Setting(Fields, BaseModel):
             return values
         given = {"dataset": "digits", "algorithm": "sequential", "schedule": "shuffled", **values}
         if isinstance(given["dataset"], str):
-            source = datasets.source(given["dataset"])
-            given = {**{field: getattr(source, field) for field in FROM_DATASET}, **given}
+            given["dataset"] = canonical("dataset", given["dataset"], datasets.LOADERS)
+            filled = {field: datasets.default(given["dataset"], field) for field in FROM_DATASET if field not in given}
+            given = {**filled, **given}
         for field, known in ROOMS.items():
             if isinstance(given.get(field), str):
                 given[field] = canonical(field, given[field], known)
@@ -73,19 +80,26 @@ class Setting(Fields, BaseModel):
         if isinstance(given.get("lr_schedule"), str) and type(rounds) is int:
             given["lr_schedule"] = rates.filled(given["lr_schedule"], rounds)
         given.setdefault("participants", given.get("clients"))
+        if given.get("epochs"):
+            given.setdefault("local_steps", 0)  # each leg has its own: nothing to give
         return given
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:
         if self.participants > self.clients:
             raise BadInput(f"participants: {self.participants} is more than clients = {self.clients}; S <= M is right")
+        if bool(self.local_steps) == bool(self.epochs):
+            both = f"epochs: {self.epochs} and local_steps: {self.local_steps}" if self.epochs else "local_steps: 0"
+            raise BadInput(
+                f"{both}; K steps a leg (local_steps, 1 or more) or E passes over its samples (epochs) is right"
+            )
         if info.context is STORED:
             return self
         if who := [m for m in failing(self.failures).who if m >= self.clients]:
             raise BadInput(f"failures: {self.failures} has client {who[0]}; 0 to {self.clients - 1} is right")
         policy(self.on_failure)  # these check their own options
         self.factor(0)
-        algorithms.build(self.algorithm)
+        _fits(self, algorithms.build(self.algorithm))
         return self
 
     def factor(self, round: int) -> float:
@@ -181,9 +195,22 @@ class Setting(Fields, BaseModel):
         return [name for field, known in ROOMS.items() if (name := path(getattr(self, field), known))]
 
     @property
-    def steps(self) -> int:
-        """SGD steps in the run: R S K."""
-        return self.rounds * self.participants * self.local_steps
+    def length(self) -> str:
+        """How long a leg is, for people: `K = 5`, or `E = 2`."""
+        return f"E = {self.epochs}" if self.epochs else f"K = {self.local_steps}"
+
+
+def _fits(setting: Setting, algorithm: algorithms.Algorithm) -> None:
+    """Refuse what an algorithm cannot have beside it."""
+    if setting.epochs and algorithm.split and algorithm.split.passes:
+        what = f"epochs: {setting.epochs}, and {setting.algorithm} has passes={algorithm.split.passes}"
+        raise BadInput(f"{what}; one of them is right")
+    if not algorithm.sends and policy(setting.on_failure).elsewhere:
+        what = f"on_failure: {setting.on_failure}; {algorithms.called(setting.algorithm)} sends nothing elsewhere"
+        raise BadInput(f"{what}: skip, retry or abort is right")
+    if algorithm.pools and setting.failures != "none":
+        what = f"failures: {setting.failures}; {algorithms.called(setting.algorithm)} has no legs that could be lost"
+        raise BadInput(f"{what}: none is right")
 
 
 def kin(text: str) -> tuple[str, int]:

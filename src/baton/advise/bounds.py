@@ -42,6 +42,8 @@ class Bounds(NamedTuple):
 def bounds(measured: Measured) -> Bounds:
     """Both at the setting's M, S, K and R; BadInput where a constant is not defined."""
     s = measured.setting
+    if s.epochs:
+        raise BadInput(f"epochs: {s.epochs}; the theorems are for legs of K steps each")
     for name, constant in measured.constants.items():
         if constant.kind == UNDEFINED:
             raise BadInput(f"{name} is not defined: {constant.note}")

@@ -145,14 +145,15 @@ def train(
 
 
 def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memory: str | None, as_json: bool) -> None:
+    from baton.clients import steps as steps_of
     from baton.simulate import memory as mem
     from baton.simulate.arithmetic import device_of
     from baton.sweep import plan
 
     found = plan(settings, store, device_of(device), mem.parse(memory) if memory else None)
     lanes = [len(chunk) for chunk in found.chunks]
-    steps = [sum(s.steps for s in chunk) for chunk in found.chunks]
-    samples = sum(s.steps * s.batch_size for chunk in found.chunks for s in chunk)
+    steps = [sum(steps_of(s) for s in chunk) for chunk in found.chunks]
+    samples = sum(steps_of(s) * s.batch_size for chunk in found.chunks for s in chunk)
     if as_json:
         counts = {"runs": len(settings), "complete": found.done, "programs": found.programs, "chunks": len(lanes)}
         print_json(counts | {"lanes": lanes, "steps": sum(steps), "samples": samples, "memory": found.memory})
@@ -163,6 +164,6 @@ def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memo
     print(f"memory {mem.readable(found.memory)}" + (f"; a lane needs {each}" if each else ""))
     for number, (chunk, count, cost) in enumerate(zip(found.chunks, lanes, steps, strict=True), 1):
         s = chunk[0]
-        what = f"{s.algorithm}, {s.model}, M={s.clients} S={s.participants} K={s.local_steps} R={s.rounds}"
-        print(f"  chunk {number}: {count} lanes x {s.steps:,} steps = {cost:,}  ({what})")
+        what = f"{s.algorithm}, {s.model}, M={s.clients} S={s.participants} {s.length.replace(' ', '')} R={s.rounds}"
+        print(f"  chunk {number}: {count} lanes x {steps_of(s):,} steps = {cost:,}  ({what})")
     print(f"{sum(steps):,} SGD steps over at most {samples:,} samples")

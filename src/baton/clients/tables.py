@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from baton import datasets
+from baton import algorithms, datasets
+from baton.clients.kinds import Kinds, by_class
 from baton.errors import BadInput
 from baton.lanes import Lanes
 from baton.names import behind, bind
@@ -32,6 +33,7 @@ class Clients(NamedTuple):
     test_x: Tensor  # [D, n, ...] one test set a data set
     test_y: Tensor  # [D, n]
     dataset: Tensor  # [P] which data set a partition splits
+    kinds: Kinds | None = None  # where batches are balanced
 
 
 def owners(dataset: str, partition: str, clients: int) -> Owner:
@@ -48,6 +50,9 @@ def _owners(dataset: str, partition: str, clients: int, own: Any, content: str) 
     labels = data.y.numpy()
     owner: Owner | None
     if name == "natural":
+        if (count := datasets.sites_in(data)) not in (None, clients):
+            right = f"{count} is right, or another partition, such as iid"
+            raise BadInput(f"clients: {clients}; {dataset!r} has {count} sites of its own, so {right}")
         owner = natural(labels, clients, None if data.owner is None else data.owner.numpy())
     elif data.classes == 0:
         raise BadInput(f"partition: {partition!r} splits labelled samples; this data set's own clients are 'natural'")
@@ -112,7 +117,50 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
         test_y=torch.stack([data.test_y for data in loaded]).to(device),
         dataset=torch.tensor([names.index(name) for name, _ in pairs], device=device),
     )
+    if settings[0].sampling == "balanced":
+        if not all(data.classes for data in loaded):
+            raise BadInput(f"sampling: balanced, and {names[0]} has no classes; shuffle or replacement is right")
+        table = balanced(table)
     return table, torch.tensor([pairs.index((s.dataset, s.partition)) for s in settings], device=device)
+
+
+def balanced(clients: Clients) -> Clients:
+    """The same, for batches in which all classes of a client are alike."""
+    samples, kinds = by_class(clients.samples, clients.start, clients.y)
+    return clients._replace(samples=samples, kinds=kinds)
+
+
+def pooled(clients: Clients) -> Clients:
+    """One client that holds what all of a partition's hold, in the order of the data set."""
+    start = clients.start[:, [0, -1]]
+    parts = [clients.samples[a:b].sort().values for a, b in start.tolist()]
+    sizes = start.diff(dim=1)
+    made = clients._replace(
+        samples=torch.cat(parts), start=start, smallest=int(sizes.min()), largest=int(sizes.max()), kinds=None
+    )
+    return made if clients.kinds is None else balanced(made)
+
+
+def pooled_leg(setting: Setting) -> Setting:
+    """The leg of that client: as many steps as those of a round come to, or E passes."""
+    return setting.model_copy(update={"local_steps": setting.participants * setting.local_steps})
+
+
+def sizes(setting: Setting) -> Owner:
+    """[M]: the samples of each client."""
+    owner = owners(setting.dataset, setting.partition, setting.clients)
+    return np.bincount(owner[owner >= 0], minlength=setting.clients)
+
+
+def steps(setting: Setting) -> int:
+    """SGD steps in the run: R S K. With epochs, those of the clients that take part on average."""
+    if not setting.epochs:
+        return setting.rounds * setting.participants * setting.local_steps
+    held, batch = sizes(setting), setting.batch_size
+    if algorithms.build(setting.algorithm).pools:
+        return setting.rounds * setting.epochs * int(-(-held.sum() // batch))
+    every = setting.epochs * int((-(-held // batch)).sum())  # if all take part
+    return setting.rounds * round(every * setting.participants / setting.clients)
 
 
 def spans(clients: Clients, lanes: Lanes, client: Tensor) -> tuple[Tensor, Tensor]:

@@ -25,7 +25,14 @@ METRICS = {
     "distance": "distance to the optimum",
     "objective_gap": "objective gap",
 }
-LETTERS = {"clients": "M", "participants": "S", "local_steps": "K", "rounds": "R", "batch_size": "b"}  # the paper's
+LETTERS = {
+    "clients": "M",
+    "participants": "S",
+    "local_steps": "K",
+    "epochs": "E",
+    "rounds": "R",
+    "batch_size": "b",
+}  # the paper's
 HEADS = {"dataset": "Data set", "model": "Model", "partition": "Partition", "algorithm": "Algorithm"}
 PRINTED = {  # as they are written in print
     "mnist": "MNIST",

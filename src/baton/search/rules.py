@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
+from baton.clients import steps
 from baton.errors import BadInput, nearest
 from baton.search import match
 from baton.setting import Setting
@@ -129,7 +130,7 @@ def search(study: Study, cell: Cell, read: Read) -> Choice:
     rule = method(ask.tune.method)(cell.grid, ask)
     spent = 0
     longest: dict[Setting, int] = {}  # the run whole -> rounds of it that the search needed
-    full = sum(s.steps for s in cell.grid.values())
+    full = sum(steps(s) for s in cell.grid.values())
     stages: list[Stage] = []
     try:
         wanted = next(rule)
@@ -138,7 +139,7 @@ def search(study: Study, cell: Cell, read: Read) -> Choice:
             found = {s.key: read(s, last[s.key]) for s in wanted}
             missing = [s for s in wanted if found[s.key] is MISSING]
             longest |= {shorter(s, rounds): s.rounds for s in wanted if s not in missing}
-            spent = sum(s.steps // s.rounds * needed for s, needed in longest.items())
+            spent = sum(steps(s) // s.rounds * needed for s, needed in longest.items())
             if missing:
                 return Choice(cell, stages, None, missing, spent, full)
             wanted = rule.send({run: score for run, score in found.items() if not isinstance(score, Missing)})
@@ -205,7 +206,7 @@ def as_in_the_paper(grid: dict[str, Setting], ask: Asked) -> Generator[list[Sett
             yield from ()
             return [Stage(_rounds(grid), {}, [name], f"the paper's choice (its table {where!r})")]
     one = next(iter(grid.values()))
-    what = f"{one.dataset}, {one.model}, {one.partition}, {one.algorithm}, K = {one.local_steps}"
+    what = f"{one.dataset}, {one.model}, {one.partition}, {one.algorithm}, {one.length}"
     fields = ", ".join(ask.tune.over)
     raise BadInput(f"tune: the paper has no value of {fields} for {what}; another --method is right")
 

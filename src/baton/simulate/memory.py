@@ -5,7 +5,6 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -66,21 +65,29 @@ def _counted(lanes: Sequence[Setting]) -> int:
     data = datasets.load(setting.dataset, setting.clients)
     net = net_of(setting, data, torch.device("cpu"))
     sample = datasets.prepared(data, data.x[:1], net.dtype)[0]
-    splits = {(s.dataset, s.partition, s.clients) for s in lanes}
-    largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
     algorithm = algorithms.build(setting.algorithm, net.dtype)
     now = _now(setting)
     terms = ledger.terms(algorithm, net, sides_of(algorithm, net), now)  # also says which cut cannot be
-    batch = clients.width(setting, largest)
-    drawn = setting.local_steps * batch
+    leg, largest = _leg(lanes, algorithm)
+    batch = clients.width(leg, largest)
+    drawn = clients.slots(leg, largest) * batch
+    legs = terms.width if algorithm.pools or clients.by_the_leg(leg, largest) else setting.participants
     step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()
     draws = 8 * 8 * (drawn + min(largest, rng.dense_up_to(drawn)))
     item: int = net.dtype.itemsize
     return (
         (step * terms.width + (3 + terms.held - terms.width) * net.size()) * item
-        + draws * setting.participants
+        + draws * legs
         + _drawers(algorithm, net, now)
     )
+
+
+def _leg(lanes: Sequence[Setting], algorithm: Algorithm) -> tuple[Setting, int]:
+    """The longest leg of these lanes, and how many samples its client holds."""
+    splits = {(s.dataset, s.partition): s for s in lanes}.values()
+    if algorithm.pools:
+        return clients.pooled_leg(lanes[0]), max(int(clients.sizes(s).sum()) for s in splits)
+    return lanes[0], max(int(clients.sizes(s).max()) for s in splits)
 
 
 def _now(setting: Setting) -> Now:
@@ -114,17 +121,20 @@ def _drawers(algorithm: Algorithm, net: Net, now: Now) -> int:
 
 def measured(setting: Setting, device: torch.device) -> int:
     """From short rounds of one lane: two legs of one step, a step more, a leg more; the rest is proportion."""
-    legs, steps = setting.participants, setting.local_steps
+    algorithm = algorithms.build(setting.algorithm)
+    leg, largest = _leg([setting], algorithm)
+    legs, steps = 1 if algorithm.pools else setting.participants, clients.slots(leg, largest)
+    drawing = legs_at_once(setting) if clients.by_the_leg(leg, largest) else legs
     few = min(2, legs)  # the second leg may need what the first did not, the third needs what the second did
     first = _peak(setting, few, 1, device)
     a_step = (_peak(setting, few, 2, device) - first) / few if steps > 1 else 0
     a_leg = _peak(setting, 3, 1, device) - first if legs > 2 else 0
-    return int(first + (legs - few) * a_leg + (steps - 1) * legs * a_step)
+    return int(first + (legs - few) * a_leg + (steps - 1) * drawing * a_step)
 
 
 def _small(setting: Setting, legs: int, steps: int) -> Setting:
     """The same with fewer legs and steps."""
-    few = {"participants": min(legs, setting.participants), "local_steps": steps}
+    few = {"participants": min(legs, setting.participants), "local_steps": steps, "epochs": 0}
     return Setting(**{**setting.model_dump(), **few})
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from baton import algorithms, clients, datasets, failures, ledger, legs, models, schedules
 from baton.algorithms import Algorithm
-from baton.clients import Batches
+from baton.clients import Batches, Clients
 from baton.datasets import Dataset
 from baton.errors import BadInput
 from baton.lanes import Lanes, Params
@@ -72,7 +72,8 @@ class Program:
         self.called = algorithms.called(self.setting.algorithm)  # its name
         self.theirs = own(self.called)  # whether it is a user's own: what it gives is looked at
         self.sides = sides_of(self.algorithm, self.net)
-        self.passes = self.algorithm.split.passes if self.algorithm.split else 0
+        form = self.algorithm.split
+        self.passes = self.setting.epochs or (form.passes if form else 0)  # of a leg, at most; 0: every leg has K steps
         self.schedule = schedules.build(self.setting.schedule)
         self.repeats = self.schedule.declared.repeats
         self.failing, self.policy = failures.failing(self.setting.failures), failures.policy(self.setting.on_failure)
@@ -85,7 +86,7 @@ class Program:
         self.lanes = Lanes(seed, lr, clip, decay, momentum, partition)
         self.momentum = any(s.momentum > 0 for s in settings)
         self.steady = all(s.lr_schedule == "constant" for s in settings)  # the learning rate, over rounds
-        clipped, form = any(s.clip > 0 for s in settings), self.algorithm.split
+        clipped = any(s.clip > 0 for s in settings)
         self.legs = legs.choose(self.net, data, self.clients, clipped, precision, threads, form, self.sides)
         optima = [d.optimum for d in sets if d.optimum is not None]
         self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima)
@@ -133,6 +134,23 @@ class Program:
         flat, again = client.flatten(), number.flatten() if isinstance(number, Tensor) else number
         key = clients.visit(lanes.seed, round, flat, again)
         return clients.batches(self.clients, lanes, flat, key, self.setting, self.passes)
+
+    def draw_pool(self, round: int | Tensor) -> Batches:
+        """The minibatches of a leg on everybody's samples, [L]."""
+        table, setting = self.pool
+        key = clients.visit(self.lanes.seed, round, torch.zeros_like(self.lanes.seed))
+        return clients.batches(table, self.lanes, torch.zeros_like(self.lanes.seed), key, setting, setting.epochs)
+
+    @cached_property
+    def pool(self) -> tuple[Clients, Setting]:
+        """One client that holds everybody's samples, and its leg."""
+        return clients.pooled(self.clients), clients.pooled_leg(self.setting)
+
+    @property
+    def foreseen(self) -> bool:
+        """Whether the minibatches of a whole round are drawn beforehand: it is known whose, and there is room."""
+        known = self.algorithm.order is None and not self.repeats and not self.algorithm.pools
+        return known and not clients.by_the_leg(self.setting, self.clients.largest)
 
     def ahead(self, round: int | Tensor, order: Tensor) -> list[Batches]:
         """The minibatches of first visits to clients [L, S], a leg each; round: one, or a tensor of one a leg [S]."""
