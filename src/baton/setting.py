@@ -64,8 +64,9 @@ class Setting(Fields, BaseModel):
             return values
         given = {"dataset": "digits", "algorithm": "sequential", "schedule": "shuffled", **values}
         if isinstance(given["dataset"], str):
-            source = datasets.source(given["dataset"])
-            given = {**{field: getattr(source, field) for field in FROM_DATASET}, **given}
+            given["dataset"] = canonical("dataset", given["dataset"], datasets.LOADERS)
+            filled = {field: datasets.default(given["dataset"], field) for field in FROM_DATASET if field not in given}
+            given = {**filled, **given}
         for field, known in ROOMS.items():
             if isinstance(given.get(field), str):
                 given[field] = canonical(field, given[field], known)

@@ -20,6 +20,7 @@ DATASETS: dict[str, Source] = {
     "cifar10": cifar10.CIFAR10,
     "cinic10": cinic10.CINIC10,
 }
+FEW = 10  # clients, where nothing says how many
 LOADERS = {name: source.load for name, source in DATASETS.items()}
 
 __all__ = [
@@ -30,10 +31,12 @@ __all__ = [
     "Source",
     "assume",
     "content",
+    "default",
     "forget",
     "load",
     "prepared",
     "shape",
+    "sites",
     "source",
 ]
 
@@ -44,7 +47,25 @@ _CONTENT: dict[_Asked, str] = {}
 def source(spec: str) -> Source:
     """The registered source of a spec; a user's own loader gets the common defaults."""
     name, _ = split("dataset", spec, DATASETS)
-    return DATASETS.get(name) or Source(bind("dataset", spec, LOADERS)[1], model="logistic", clients=10)
+    return DATASETS.get(name) or Source(bind("dataset", spec, LOADERS)[1], model="logistic", clients=FEW)
+
+
+def sites(spec: str) -> int | None:
+    """How many sites of its own a data set has; None: none, or as many as are asked for. It may have to be loaded."""
+    known = source(spec)
+    if known.clients:
+        return known.clients if known.sited else None
+    data = load(spec, 0)
+    return None if data.owner is None else max(len(data.names), int(data.owner.max()) + 1)
+
+
+def default(spec: str, field: str) -> str | int:
+    """What a field of a setting is on this data set unless it is given: one a site, where the samples have any."""
+    known = source(spec)
+    if known.clients or field not in ("clients", "partition"):
+        return getattr(known, field)  # type: ignore[no-any-return]
+    count = sites(spec)
+    return (count or FEW) if field == "clients" else "natural" if count else "iid"
 
 
 def shape(spec: str) -> str:
@@ -56,7 +77,13 @@ def shape(spec: str) -> str:
 
 def load(spec: str, clients: int) -> Dataset:
     """The data set a spec names."""
-    return _load((spec, clients, behind("dataset", spec, LOADERS)))
+    return _load(_asked(spec, clients))
+
+
+def _asked(spec: str, clients: int) -> _Asked:
+    """What is loaded once: samples that do not depend on M are the same for all."""
+    known = DATASETS.get(spec.partition(":")[0])
+    return spec, 0 if known and not known.clients else clients, behind("dataset", spec, LOADERS)
 
 
 @lru_cache(maxsize=64)
@@ -75,7 +102,7 @@ def content(spec: str, clients: int) -> str:
 
     They are loaded where there is no other way to know: what is told is what is trained on.
     """
-    asked = spec, clients, behind("dataset", spec, LOADERS)
+    asked = _asked(spec, clients)
     known = _CONTENT.get(asked)
     if known is None:
         cheap = source(spec).content
@@ -85,7 +112,7 @@ def content(spec: str, clients: int) -> str:
 
 def assume(spec: str, clients: int, told: str) -> None:
     """Take the samples behind a spec for those: of runs that are only looked at, where the data set is not here."""
-    _CONTENT[spec, clients, behind("dataset", spec, LOADERS)] = told
+    _CONTENT[_asked(spec, clients)] = told
 
 
 def forget() -> None:
