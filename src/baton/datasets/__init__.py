@@ -46,7 +46,7 @@ _CONTENT: dict[_Asked, str] = {}
 
 def source(spec: str) -> Source:
     """The registered source of a spec; a user's own loader gets the common defaults."""
-    name, _ = split("dataset", spec, DATASETS)
+    name, _ = split("dataset", spec, LOADERS)
     return DATASETS.get(name) or Source(bind("dataset", spec, LOADERS)[1], model="logistic", clients=FEW)
 
 
@@ -70,7 +70,7 @@ def default(spec: str, field: str) -> str | int:
 
 def shape(spec: str) -> str:
     """What must be equal for two specs to share a program."""
-    name, params = split("dataset", spec, DATASETS)
+    name, params = split("dataset", spec, LOADERS)
     fixed = source(spec).shape
     return f"{name}:{sorted((k, v) for k, v in params.items() if fixed is None or k in fixed)}"
 
