@@ -83,7 +83,7 @@ def arrays(table: Table, options: Options) -> Arrays:
         if split is None
         else _said(split, options.test_column)
     )
-    _both_sides(test, own, names, found, notes)
+    both_sides(test, own, names, found, notes)
     if not columns:
         raise BadInput("dataset: no columns are left to learn from; the label, the site and what is dropped are all")
     made = features(columns, Rows(own, max(1, len(names)), test), options.scale)
@@ -160,7 +160,7 @@ def _said(column: Column, name: str) -> NDArray[np.bool_]:
     return test
 
 
-def _both_sides(
+def both_sides(
     test: NDArray[np.bool_], site: NDArray[np.int64], names: tuple[str, ...], found: Labels, notes: list[str]
 ) -> None:
     """Whether there is something to train and to test on, at every site too; and what is odd about sites."""
