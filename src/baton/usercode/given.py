@@ -4,12 +4,14 @@ import copy
 import hashlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 from baton.errors import BadInput
 from baton.usercode import files
-from baton.usercode.objects import parts
+from baton.usercode.objects import inside, parts
 
 GIVEN = "given"  # stands for a module in the names of functions that cannot be imported
 _NAME = re.compile(r"\w+_[0-9a-f]{16}")
@@ -38,9 +40,20 @@ def named(field: str, value: Any) -> str:
     if files.file_of(home) is not None and name.isidentifier() and getattr(home, name, None) is value:
         return f"{module}:{name}"
     inner = getattr(value, "func", value)  # a partial's
-    text = "\0".join(parts(value, {}))
+    text = "\0".join(_told(value))
     word = getattr(inner, "__name__", type(inner).__name__)
     return _kept(value, word, hashlib.sha256(text.encode(errors="surrogatepass")))
+
+
+def _told(value: Any) -> Iterator[str]:
+    """What tells it from others of its place: two functions that one function made may hold other things."""
+    yield from parts(value, {})
+    if isinstance(value, partial):
+        yield from _told(value.func)
+    elif isinstance(value, FunctionType):
+        yield from inside(value, {})
+    elif not isinstance(value, type):
+        yield from parts(dict(getattr(value, "__dict__", {})), {})
 
 
 def _kept(value: Callable[..., Any], word: str, digest: Any) -> str:

@@ -23,6 +23,22 @@ class Otherwise(Exception):
     """Something in the file is not as pyarrow would have it: the plain reader takes it, or says what is wrong."""
 
 
+class _Quoted:
+    """A file whose quotes are counted as it is read."""
+
+    def __init__(self, file: Any) -> None:
+        self.file, self.quotes, self.closed = file, 0, False
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        data: bytes = self.file.read(size)
+        self.quotes += data.count(b'"')
+        return data
+
+    def close(self) -> None:
+        """The file is closed by who opened it."""
+
+
 def here() -> bool:
     """Whether pyarrow is installed."""
     return find_spec("pyarrow") is not None
@@ -50,12 +66,15 @@ def read(file: File, encoding: str, start: Start) -> int:
         with opened(file.path, field="dataset") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            for batch in csv.open_csv(pa.PythonFile(gzip.GzipFile(fileobj=raw) if packed else raw), *options):
+            whole = _Quoted(gzip.GzipFile(fileobj=raw) if packed else raw)
+            for batch in csv.open_csv(pa.PythonFile(whole, mode="r"), *options):
                 for i, array in zip(wanted, batch.columns, strict=True):
                     column = columns[i]
                     assert column is not None
                     _grow(column, array, file, row)
                 row += batch.num_rows
+            if whole.quotes % 2:  # the last ones are open, which this reader lets pass
+                raise Otherwise
     except (pa.ArrowException, pa.ArrowInvalid, UnicodeError, OSError, EOFError) as error:
         raise Otherwise from error
     return row - 2

@@ -97,10 +97,11 @@ class Growing:
             self.numbers(np.array([np.nan if v is None else v for v in values])[codes], file, row)
             return
         counted = [i for i, value in enumerate(values) if value is not None]
-        odd = said if self.kind == "numbers" else counted
-        if odd and not self.forced:
-            place = int(np.isin(codes, odd).argmax())
-            what = ("text", "numbers") if self.kind == "numbers" else ("a number", "words")
+        if (counted or self.kind == "numbers") and not self.forced:
+            few = np.isin(codes, said).sum() <= np.isin(codes, counted).sum()  # the rarer kind is the mistake
+            texts = self.kind == "numbers" or (not self.kind and few)
+            place = int(np.isin(codes, said if texts else counted).argmax())
+            what = ("text", "numbers") if texts else ("a number", "words")
             raise self._mixed(file, row + place, words[codes[place]], *what)
         self.kind = "words"
         own = [-1 if gone else self.words.setdefault(w, len(self.words)) for w, gone in zip(words, lacks, strict=True)]
