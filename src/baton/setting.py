@@ -15,7 +15,7 @@ from baton.models import MODELS
 from baton.names import canonical, path, shared
 from baton.partitions import PARTITIONS
 from baton.schedules import SCHEDULES
-from baton.usercode import fingerprints
+from baton.usercode import fingerprints, named
 
 # Part of every run_id: raised when the same setting would give other numbers. TYPED: the run is what was typed, as on
 # `digits` and the quadratics. FORMAT: it is made of files or of a user's code too, and `made_of` tells which. At first
@@ -69,8 +69,9 @@ class Setting(Fields, BaseModel):
         if info.context is STORED:
             return values
         given = {"dataset": "digits", "algorithm": "sequential", "schedule": "shuffled", **values}
+        given |= {field: _named(field, x) for field in ROOMS if (x := given.get(field)) is not None}
         if isinstance(given["dataset"], str):
-            given["dataset"] = canonical("dataset", given["dataset"], datasets.LOADERS)
+            given["dataset"] = datasets.spelled(given["dataset"])
             filled = {field: datasets.default(given["dataset"], field) for field in FROM_DATASET if field not in given}
             given = {**filled, **given}
         for field, known in ROOMS.items():
@@ -211,6 +212,16 @@ def _fits(setting: Setting, algorithm: algorithms.Algorithm) -> None:
     if algorithm.pools and setting.failures != "none":
         what = f"failures: {setting.failures}; {algorithms.called(setting.algorithm)} has no legs that could be lost"
         raise BadInput(f"{what}: none is right")
+
+
+def _named(field: str, value: Any) -> Any:
+    """A name, also of what was passed itself: arrays, a function, a module. What is neither is refused by its field."""
+    if isinstance(value, datasets.Data):
+        return value.spec if field == "dataset" else value
+    if isinstance(value, str) or not (callable(value) or hasattr(value, "state_dict")):
+        return value
+    known = (name for name, function in ROOMS[field].items() if function is value)
+    return next(known, None) or named(field, value)
 
 
 def kin(text: str) -> tuple[str, int]:

@@ -17,7 +17,9 @@ class Batches(NamedTuple):
     """The minibatches of one leg a lane."""
 
     places: Tensor  # [L, K, b] in the pool
-    weight: Tensor  # [L, K, b] 1, or 0 where a short batch is padded; 0 everywhere for a client without samples
+    weight: (
+        Tensor  # [L, K, b] 1, or what the sample counts; 0 where a short batch is padded, or a client has no samples
+    )
     key: Tensor  # [L, K] for what is drawn anew at each step: dropout, augmentation
 
 
@@ -99,6 +101,8 @@ def batches(clients: Clients, lanes: Lanes, row: Tensor, key: Tensor, setting: S
         live = torch.arange(steps, device=row.device) < taken(count, setting, passes)[1].unsqueeze(1)  # [L, K]
         weight = weight * live.unsqueeze(2)
     places = clients.samples[(first.view(-1, 1, 1) + item).clamp(max=len(clients.samples) - 1)]
+    if clients.weight is not None:
+        weight = weight * clients.weight[places]
     return Batches(places, weight, rng.bits(key.unsqueeze(1), rng.DROPOUT, torch.arange(steps, device=row.device)))
 
 

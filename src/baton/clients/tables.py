@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from baton import algorithms, datasets
+from baton import algorithms, datasets, usercode
 from baton.clients.kinds import Kinds, by_class
 from baton.errors import BadInput
 from baton.lanes import Lanes
@@ -16,6 +16,8 @@ from baton.names import behind, bind
 from baton.partitions import PARTITIONS, Owner, natural
 from baton.setting import Setting
 from baton.usercode import call, place
+
+BLIND = ("iid", "file")  # partitions that do not look at labels, so that these may be numbers
 
 
 class Clients(NamedTuple):
@@ -33,6 +35,7 @@ class Clients(NamedTuple):
     test_x: Tensor  # [D, n, ...] one test set a data set
     test_y: Tensor  # [D, n]
     dataset: Tensor  # [P] which data set a partition splits
+    weight: Tensor | None = None  # [N] what each sample of the pool counts; None: all alike
     kinds: Kinds | None = None  # where batches are balanced
 
 
@@ -54,7 +57,7 @@ def _owners(dataset: str, partition: str, clients: int, own: Any, content: str) 
             right = f"{count} is right, or another partition, such as iid"
             raise BadInput(f"clients: {clients}; {dataset!r} has {count} sites of its own, so {right}")
         owner = natural(labels, clients, None if data.owner is None else data.owner.numpy())
-    elif data.classes == 0:
+    elif data.classes == 0 and not (datasets.tells_numbers(data) and (name in BLIND or usercode.own(name))):
         raise BadInput(f"partition: {partition!r} splits labelled samples; this data set's own clients are 'natural'")
     else:
         owner = _as_owner(call("partition", name, split, labels, clients, **params))
@@ -108,14 +111,15 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
     sizes = np.diff(start, axis=1)
     table = Clients(
         x=stored([data.x for data in loaded]),
-        y=torch.cat([data.y for data in loaded]).to(device),
+        y=_labels(torch.cat([data.y for data in loaded]), dtype).to(device),
         samples=torch.from_numpy(np.concatenate(samples)).to(device),
         start=torch.from_numpy(start).to(device),
         smallest=int(sizes.min()),
         largest=int(sizes.max()),
         test_x=stored([data.test_x.unsqueeze(0) for data in loaded]),
-        test_y=torch.stack([data.test_y for data in loaded]).to(device),
+        test_y=_labels(torch.stack([data.test_y for data in loaded]), dtype).to(device),
         dataset=torch.tensor([names.index(name) for name, _ in pairs], device=device),
+        weight=_weights(loaded, dtype, device),
     )
     if settings[0].sampling == "balanced":
         if not all(data.classes for data in loaded):
@@ -161,6 +165,18 @@ def steps(setting: Setting) -> int:
         return setting.rounds * setting.epochs * int(-(-held.sum() // batch))
     every = setting.epochs * int((-(-held // batch)).sum())  # if all take part
     return setting.rounds * round(every * setting.participants / setting.clients)
+
+
+def _labels(y: Tensor, dtype: torch.dtype) -> Tensor:
+    """Classes as they are, numbers in the arithmetic's type."""
+    return y.to(dtype) if y.is_floating_point() else y
+
+
+def _weights(loaded: Sequence[datasets.Dataset], dtype: torch.dtype, device: torch.device) -> Tensor | None:
+    if all(data.weight is None for data in loaded):
+        return None
+    ones = [torch.ones(len(data.y)) if data.weight is None else data.weight for data in loaded]
+    return torch.cat([weight.to(device, dtype) for weight in ones])
 
 
 def spans(clients: Clients, lanes: Lanes, client: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from baton.datasets import cifar10, cinic10, digits, fashion_mnist, mnist, quadratic
-from baton.datasets.base import Dataset, Optimum, Source, prepared
+from baton.datasets import breast_cancer, cifar10, cinic10, digits, fashion_mnist, heart, mnist, quadratic
+from baton.datasets.base import Dataset, Optimum, Source, prepared, tells_numbers
+from baton.datasets.given import GIVEN, Data
+from baton.datasets.numpy_files import NPY, NPZ
 from baton.datasets.own import checked
+from baton.datasets.pictures import IMAGES
+from baton.datasets.table.load import CSV
 from baton.errors import BadInput
-from baton.names import behind, bind, split
+from baton.names import behind, bind, canonical, path, split
 from baton.usercode import call, own
 
 DATASETS: dict[str, Source] = {
@@ -19,13 +24,22 @@ DATASETS: dict[str, Source] = {
     "fashion_mnist": fashion_mnist.FASHION_MNIST,
     "cifar10": cifar10.CIFAR10,
     "cinic10": cinic10.CINIC10,
+    "breast_cancer": breast_cancer.BREAST_CANCER,
+    "heart": heart.HEART,
+    "csv": CSV,
+    "npz": NPZ,
+    "npy": NPY,
+    "images": IMAGES,
+    "data": GIVEN,
 }
+KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "csv", ".npz": "npz", ".npy": "npy"}  # of files, by their endings
 FEW = 10  # clients, where nothing says how many
 LOADERS = {name: source.load for name, source in DATASETS.items()}
 
 __all__ = [
     "DATASETS",
     "LOADERS",
+    "Data",
     "Dataset",
     "Optimum",
     "Source",
@@ -39,6 +53,8 @@ __all__ = [
     "sites",
     "sites_in",
     "source",
+    "spelled",
+    "tells_numbers",
 ]
 
 _Asked = tuple[str, int, Callable[..., Any] | None]  # spec, clients, and the user's own loader, as it is now
@@ -47,8 +63,20 @@ _CONTENT: dict[_Asked, str] = {}
 
 def source(spec: str) -> Source:
     """The registered source of a spec; a user's own loader gets the common defaults."""
-    name, _ = split("dataset", spec, DATASETS)
+    name, _ = split("dataset", spec, LOADERS)
     return DATASETS.get(name) or Source(bind("dataset", spec, LOADERS)[1], model="logistic", clients=0)
+
+
+def spelled(spec: str) -> str:
+    """A spec in its one spelling; what looks like a file is told how to write it."""
+    head = spec.partition(":")[0]
+    name = Path(head.partition(",")[0].rstrip("/"))
+    kind = KINDS.get(Path(name.name.lower().removesuffix(".gz")).suffix)
+    if head not in DATASETS and (kind or name.is_dir()) and not path(spec, DATASETS):
+        first = head.partition(",")[0]
+        right = f"{kind or 'csv'}:{first}" + (",label=COLUMN" if kind != "npz" else "")
+        raise BadInput(f"dataset: {first!r} is a file or a folder; {right} is right, or images:FOLDER for pictures")
+    return canonical("dataset", spec, LOADERS)
 
 
 def sites(spec: str) -> int | None:
@@ -75,7 +103,7 @@ def default(spec: str, field: str) -> str | int:
 
 def shape(spec: str) -> str:
     """What must be equal for two specs to share a program."""
-    name, params = split("dataset", spec, DATASETS)
+    name, params = split("dataset", spec, LOADERS)
     fixed = source(spec).shape
     return f"{name}:{sorted((k, v) for k, v in params.items() if fixed is None or k in fixed)}"
 

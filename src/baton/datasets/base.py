@@ -50,6 +50,11 @@ def prepared(data: Dataset, x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.to(dtype) if data.prepare is None else data.prepare(x, dtype)
 
 
+def tells_numbers(data: Dataset) -> bool:
+    """Whether a number, not a class, is to be told of each sample."""
+    return data.classes == 0 and data.y.is_floating_point()
+
+
 def by_spec() -> str:
     """The content of a data set that Baton makes from its spec."""
     return ""

@@ -9,7 +9,7 @@ from torch import Tensor
 from baton import algorithms, clients, datasets, failures, ledger, legs, models, schedules
 from baton.algorithms import Algorithm
 from baton.clients import Batches, Clients
-from baton.datasets import Dataset
+from baton.datasets import Dataset, tells_numbers
 from baton.errors import BadInput
 from baton.lanes import Lanes, Params
 from baton.nn import Net
@@ -24,7 +24,7 @@ from baton.usercode import blamed, lines, own, told, written_in
 def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
     """The setting's model for this data."""
     dtype = getattr(torch, setting.dtype)
-    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
+    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes, tells_numbers(data))
     with blamed(setting.theirs):
         net = Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
         _try(net, data, setting)
@@ -33,7 +33,7 @@ def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
 
 def _try(net: Net, data: Dataset, setting: Setting) -> None:
     """What one sample costs: the model's output fits the loss, and the loss is one number a sample."""
-    label = torch.full((1,), max(0, data.classes - 1), device=net.device)
+    label = torch.full((1,), max(0, data.classes - 1), device=net.device).to(data.y.dtype)
     output = net.evaluate(dict(net.module.named_parameters()), net.sample)
     try:
         cost = data.loss(output, label)

@@ -69,7 +69,7 @@ class Own:
 
 def net_of(setting: Setting, data: Dataset, dtype: torch.dtype, device: torch.device) -> Net:
     """The setting's model, for samples like these."""
-    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
+    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes, datasets.tells_numbers(data))
     return Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
 
 
@@ -82,7 +82,8 @@ def alone(data: Dataset, setting: Setting, dtype: torch.dtype, device: torch.dev
     places = torch.arange(max(1, count), device=device)
     widest = max(count, setting.batch_size)
     tests = data.test_x.unsqueeze(0), data.test_y.unsqueeze(0)
-    table = Clients(x, data.y.to(device), places, span, count, widest, *tests, nothing)
+    weight = None if data.weight is None else data.weight.to(device, dtype)
+    table = Clients(x, data.y.to(device), places, span, count, widest, *tests, nothing, weight)
     return clients.balanced(table) if setting.sampling == "balanced" and count else table
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 
+from baton import datasets
 from baton.clients import steps
 from baton.notice import once
 from baton.setting import Setting
@@ -97,6 +98,9 @@ def sweep(
         return
     with store.pool.workers.working() as worker, arithmetic(precision), blamed(any(s.theirs for s in settings)):
         _tell_of_before(by_id.values(), store)
+        for name, clients in dict.fromkeys((s.dataset, s.clients) for s in settings):
+            for note in datasets.load(name, clients).notes:
+                once(f"data: {note}")
         call = Call(by_id, store, worker, device, memory, precision, checkpoint, anyway)
         store.pool.clean()
         with store.pool.planning(worker):
