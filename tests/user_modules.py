@@ -187,3 +187,11 @@ def photos(clients: int, *, channels: int = 3, side: int = 32, augment: bool = F
     ready = Normaliser((0.5, 0.45, 0.4)[:channels], (0.25, 0.3, 0.2)[:channels])
     crop = crop_and_flip if augment else None
     return Dataset(data, y, data[:50], y[:50], 10, base.cross_entropy, augment=crop, prepare=ready)
+
+
+def hospitals(clients: int) -> Dataset:  # noqa: ARG001
+    """The same blobs from three sites of very different sizes, the last one of one class."""
+    made = blobs(3)
+    order = torch.cat([(made.y != 0).nonzero()[:, 0], (made.y == 0).nonzero()[:, 0]])
+    owner = torch.repeat_interleave(torch.arange(3), torch.tensor([40, 15, 5]))
+    return made._replace(x=made.x[order], y=made.y[order], owner=owner)

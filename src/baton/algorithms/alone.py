@@ -11,8 +11,9 @@ from baton.seam import Cohort, Now, Sites, State
 def alone() -> Algorithm:
     """Every client trains a model of its own when it takes part. Nothing is sent.
 
-    The round's model is the own one of the last participant that came back, one site's among others. All models lie in one drawer [L, M, ...],
-    so memory and time grow with M. A client that stands twice in a round's order keeps its last leg's model.
+    The round's model is the own one of the last participant that came back: one site's among others. All models lie
+    in one drawer [L, M, ...], so memory and time grow with M. A client that stands twice in a round's order keeps its
+    last leg's model.
     """
     return Algorithm(_round, server=_every, sends=False, personal=_own)
 

@@ -70,16 +70,20 @@ def _counted(lanes: Sequence[Setting]) -> int:
     terms = ledger.terms(algorithm, net, sides_of(algorithm, net), now)  # also says which cut cannot be
     leg, largest = _leg(lanes, algorithm)
     batch = clients.width(leg, largest)
-    drawn = clients.slots(leg, largest) * batch
     legs = terms.width if algorithm.pools or clients.by_the_leg(leg, largest) else setting.participants
     step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()
-    draws = 8 * 8 * (drawn + min(largest, rng.dense_up_to(drawn)))
     item: int = net.dtype.itemsize
     return (
         (step * terms.width + (3 + terms.held - terms.width) * net.size()) * item
-        + draws * legs
+        + _draws(leg, largest) * legs
         + _drawers(algorithm, net, now)
     )
+
+
+def _draws(leg: Setting, largest: int) -> int:
+    """Bytes that drawing a leg's minibatches takes at its peak."""
+    drawn = clients.slots(leg, largest) * clients.width(leg, largest)
+    return 8 * 8 * (drawn + min(largest, rng.dense_up_to(drawn)))
 
 
 def _leg(lanes: Sequence[Setting], algorithm: Algorithm) -> tuple[Setting, int]:
@@ -129,7 +133,8 @@ def measured(setting: Setting, device: torch.device) -> int:
     first = _peak(setting, few, 1, device)
     a_step = (_peak(setting, few, 2, device) - first) / few if steps > 1 else 0
     a_leg = _peak(setting, 3, 1, device) - first if legs > 2 else 0
-    return int(first + (legs - few) * a_leg + (steps - 1) * drawing * a_step)
+    counted = drawing * _draws(leg, largest)  # in short rounds other things are larger
+    return max(counted, int(first + (legs - few) * a_leg + (steps - 1) * drawing * a_step))
 
 
 def _small(setting: Setting, legs: int, steps: int) -> Setting:
@@ -143,7 +148,7 @@ def _peak(setting: Setting, legs: int, steps: int, device: torch.device) -> int:
     program = Program([_small(setting, legs, steps)], device)
     at, order = first(program), program.order(0)
     with Allocated() as found:
-        drawn = program.ahead(0, order)
+        drawn = program.ahead(0, order) if program.foreseen else None
         one(
             program,
             program.now(0, program.rate(0)),
