@@ -112,6 +112,7 @@ def test_every_field_is_in_the_run_id() -> None:
         "schedule": "fixed", "clients": 11, "participants": 3, "local_steps": 6, "rounds": 7, "batch_size": 8,
         "sampling": "replacement", "lr": 0.2, "clip": 1.0, "weight_decay": 0.1, "seed": 9, "eval_every": 3,
         "dtype": "float64", "momentum": 0.9, "lr_schedule": "cosine", "failures": "share:p=0.1", "on_failure": "abort",
+            "metrics": "auc",
     }  # fmt: skip
     assert set(other) == set(Setting.model_fields)
     ids = {Setting(**{field: value}).run_id for field, value in other.items()} | {Setting().run_id}

@@ -119,7 +119,7 @@ class Net:
     def width(self) -> int:
         """Numbers that it puts out for one sample."""
         with torch.no_grad():
-            return self._modules()[1](self.sample)[0].numel()
+            return int(self._modules()[1](self.sample)[0].numel())
 
     def flops(self) -> int:
         """Floating-point operations of one sample's forward pass."""

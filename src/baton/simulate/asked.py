@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from baton import metrics
@@ -36,7 +37,7 @@ class Asked(NamedTuple):
     def of(self, outputs: Tensor, known: Tensor | None = None) -> Values:
         """All of it, from what lanes put out for the test set [L, n, ...]; known [D, n]: rows that were answered."""
         found: Values = {}
-        for d in self.of_lane.unique().tolist():
+        for d in sorted(set(self.of_lane.tolist())):
             lanes = (self.of_lane == d).nonzero().squeeze(1)
             size = max(1, NUMBERS // max(1, outputs[0].numel()))
             for some in lanes.split(size):
@@ -46,9 +47,7 @@ class Asked(NamedTuple):
     def _fill(self, found: Values, outputs: Tensor, lanes: Tensor, d: int, known: Tensor | None) -> None:
         labels, at = self.labels[d], lanes.numpy()
 
-        def put(
-            name: str, values: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]", kind: type = np.float64
-        ) -> None:
+        def put(name: str, values: NDArray[np.float64], kind: type = np.float64) -> None:
             every = found.setdefault(name, np.full((len(self.of_lane), *values.shape[1:]), np.nan, kind))
             every[at] = values
 

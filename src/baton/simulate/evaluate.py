@@ -37,8 +37,10 @@ class Evaluator:
         self.optimum = _stack(optima, self.of_lane, lanes.lr) if optima else None
 
     def __call__(self, params: Params, round: int, participants: Tensor, personal: Params | None = None) -> Values:
-        """All of MEASURED, and what is asked; participants [L, S] are those of the round that ended (of the first one,
-        at round 0); personal: the model that each client uses [L, M, ...], where it is not the same for all.
+        """All of MEASURED, and what is asked.
+
+        participants [L, S]: those of the round that ended (of the first one, at round 0); personal: the model that each
+        client uses [L, M, ...], where it is not the same for all.
         """
         found = self.on_test(params, personal)
         train = self._train(params, participants, personal)

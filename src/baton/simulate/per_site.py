@@ -28,7 +28,7 @@ class Sites(NamedTuple):
     total: int  # M
     owner: Tensor | None  # [D, n] the site of each test row, as a place in `client`; k: nobody's. None: by classes
     held: Tensor  # [P, k, C] the classes each holds
-    count: Tensor  # [P, k] test rows of each
+    rows_of: Tensor  # [P, k] how many test rows each has
     how: str  # which rows are a site's
 
     def rows(self, labels: Tensor, data: int, partition: int, site: int) -> Tensor:
@@ -97,7 +97,7 @@ def by_site(
             cells, every = labels, where.held.shape[2]
         sums = rows.new_zeros(len(rows), every, rows.shape[2]).index_add_(1, cells, rows)
         sums = sums[:, :-1] if where.owner is not None else where.held[partition].double() @ sums
-        empty = (where.count[partition] == 0).unsqueeze(-1)
+        empty = (where.rows_of[partition] == 0).unsqueeze(-1)
         return metric.sums.value(sums.masked_fill(empty, torch.nan)).numpy()
     if metric.held is not None and where.owner is None:
         return metric.held(outputs, labels, where.held[partition]).numpy()
@@ -109,7 +109,7 @@ def _one_by_one(
 ) -> NDArray[np.float64]:
     """The same where sums do not tell it: once for all sites that have the same rows."""
     found = np.full((len(outputs), len(where.client)), np.nan)
-    for p in partition.unique().tolist():
+    for p in sorted(set(partition.tolist())):
         lanes, known = (partition == p).nonzero().squeeze(1), dict[object, NDArray[np.float64]]()
         for site in range(len(where.client)):
             rows = where.rows(labels, data, p, site)

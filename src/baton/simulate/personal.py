@@ -23,9 +23,9 @@ def answers(legs: Legs, personal: Params, clients: Clients, owner: Tensor, of_la
     """(outputs [L, n, ...], each test row answered by its owner's model; rows that have an owner [D, n])."""
     pool, count, total = clients.test_x.flatten(0, 1), owner.shape[1], clients.start.shape[1] - 1
     known, made = (owner >= 0) & (owner < total), None
-    for d in of_lane.unique().tolist():
+    for d in sorted(set(of_lane.tolist())):
         lanes = (of_lane == d).nonzero().squeeze(1)
-        for m in owner[d][known[d]].unique().tolist():
+        for m in sorted(set(owner[d][known[d]].tolist())):
             rows = (owner[d] == m).nonzero().squeeze(1)
             found = legs.outputs(of_client(personal, lanes, m), pool, (d * count + rows).to(pool.device)).cpu()
             if made is None:
@@ -43,7 +43,7 @@ def by_class(legs: Legs, personal: Params, clients: Clients, data: Dataset, aske
         raise BadInput("dataset: it does not say whose its test rows are, and each client has a model of its own")
     every = metrics.build(["loss", *(["accuracy"] if data.classes else [])], data) | asked.metrics
     each = {label: np.full((len(asked.of_lane), len(where.client)), np.nan) for label in every}
-    for p in asked.partition.unique().tolist():
+    for p in sorted(set(asked.partition.tolist())):
         lanes, d = (asked.partition == p).nonzero().squeeze(1), int(clients.dataset[p])
         for site, client in enumerate(where.client.tolist()):
             rows = where.rows(asked.labels[d], d, p, site)
