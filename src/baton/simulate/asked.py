@@ -19,6 +19,7 @@ from baton.notice import once
 from baton.setting import Setting
 from baton.simulate.per_site import Sites, Values, by_site, over_sites, sites
 from baton.store.columns import SITE
+from baton.store.sites import Measured
 
 NUMBERS = 8_000_000  # outputs that are looked at together
 
@@ -33,6 +34,13 @@ class Asked(NamedTuple):
     of_lane: Tensor  # [L] the data set of each lane
     partition: Tensor  # [L]
     owner: Tensor | None  # [D, n] the client of each test row; None: rows are told by class
+
+    @property
+    def measured(self) -> Measured | None:
+        """The sites whose metrics are taken; None: none are."""
+        if self.sites is None or not self.metrics:
+            return None
+        return Measured(self.sites.name, self.sites.rows_of[self.partition].numpy(), self.sites.said)
 
     def of(self, outputs: Tensor, known: Tensor | None = None) -> Values:
         """All of it, from what lanes put out for the test set [L, n, ...]; known [D, n]: rows that were answered."""

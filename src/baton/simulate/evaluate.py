@@ -13,6 +13,7 @@ from baton.legs import Legs
 from baton.metrics import predicted
 from baton.simulate import personal as own
 from baton.simulate.asked import Asked
+from baton.store.sites import Measured
 
 Values = dict[str, NDArray[np.float64]]  # metric -> [L]; of sites [L, k]
 
@@ -71,6 +72,11 @@ class Evaluator:
         outputs: list[Tensor] | None = None if asked is None else []
         found = self._named("test", self._test(params, outputs))
         return found if asked is None or outputs is None else found | asked.of(torch.cat(outputs, 1))
+
+    @property
+    def measured(self) -> Measured | None:
+        """The sites whose metrics are taken; None: none are."""
+        return self.asked.measured if self.asked else None
 
     def _named(self, prefix: str, sums: Tensor) -> Values:
         loss, right, count = sums

@@ -76,6 +76,7 @@ def _check_run(store: Store, folder: Path, known: dict[str, str] | None) -> None
         raise Damaged(fault)
     if (folder / "metrics.csv").exists():
         from_csv(files.read(folder / "metrics.csv"))
+    store.sites(folder.name)
     if store.complete(folder.name):
         if known is None and files.has_sum(folder / "state.safetensors"):
             raise Damaged(f"no {sums.NAME} beside its state")
