@@ -6,12 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from baton.export.choice import Choice
 from baton.setting import Setting
-from baton.store import Run
 from baton.store.columns import METRICS, further
 
 FIELDS = tuple(Setting.model_fields)
@@ -48,24 +44,15 @@ def of_sites(choice: Choice, run: str) -> OfSites | None:
     found = choice.store.sites(run) if choice.store.complete(run) else None
     if found is None:
         return None
-    made = OfSites([], [], [], [], [])
+    made, k = OfSites([], [], [], [], []), len(found.names)
     for i, round in enumerate(found.rounds):
         for metric, table in found.values.items():
-            for column, more in zip(made, ([round] * len(found.names), found.names, found.rows), strict=False):
-                column.extend(more)  # type: ignore[arg-type]
-            made.metric.extend([metric] * len(found.names))
+            made.round.extend([round] * k)
+            made.site.extend(found.names)
+            made.n.extend(found.rows)
+            made.metric.extend([metric] * k)
             made.value.extend(table[i].tolist())
     return made
-
-
-def metric(run: Run, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """A metric's values and where there is none; nan itself stands only in the row a run diverged at."""
-    rounds = run.metrics["round"]
-    values = run.metrics.get(name, np.full(len(rounds), np.nan))
-    empty = np.isnan(values)
-    if not empty.all():
-        empty &= rounds != run.diverged
-    return values, empty
 
 
 @contextmanager
