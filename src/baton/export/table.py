@@ -6,8 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from baton.export.choice import Choice
 from baton.setting import Setting
+from baton.store import Run
 from baton.store.columns import METRICS, further
 
 FIELDS = tuple(Setting.model_fields)
@@ -53,6 +57,16 @@ def of_sites(choice: Choice, run: str) -> OfSites | None:
             made.metric.extend([metric] * k)
             made.value.extend(table[i].tolist())
     return made
+
+
+def metric(run: Run, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """A metric's values and where there is none; nan itself stands only in the row a run diverged at."""
+    rounds = run.metrics["round"]
+    values = run.metrics.get(name, np.full(len(rounds), np.nan))
+    empty = np.isnan(values)
+    if not empty.all():
+        empty &= rounds != run.diverged
+    return values, empty
 
 
 @contextmanager

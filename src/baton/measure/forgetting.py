@@ -43,13 +43,13 @@ class Hops(NamedTuple):
 
     def visits(self) -> list[Visit]:
         """The turns of sites that are measured, in order."""
-        place, found, sign = {m: i for i, m in enumerate(self.client)}, [], self.sign
+        place, found = {m: i for i, m in enumerate(self.client)}, []
         for hop, client in enumerate(self.visitor):
             site = place.get(client)
             if site is not None:
-                cells = self.given[hop][site], self.made[hop][site], self.end[site]
-                if all(x is not None for x in cells):
-                    found.append(Visit(site, hop, *(float(x) for x in cells if x is not None), sign))
+                before, after, end = self.given[hop][site], self.made[hop][site], self.end[site]
+                if before is not None and after is not None and end is not None:
+                    found.append(Visit(site, hop, before, after, end, self.sign))
         return found
 
     @property
