@@ -17,7 +17,7 @@ LAYERS = [  # a room imports only from rooms above it
     ["fields", "limits", "regular", "usercode", "rng", "lanes", "paper", "caches"],
     ["names", "seam", "theory", "index"],
     ["datasets", "partitions", "schedules", "rates", "failures", "algorithms", "nn"],
-    ["models", "ledger"],
+    ["models", "ledger", "metrics"],
     ["setting"],
     ["study", "clients", "store"],
     ["legs", "search"],

@@ -40,6 +40,7 @@ class Fields:
     on_failure: Annotated[str, Told("What is done then: skip, retry:times=2, reroute:times=2 or abort")] = "skip"
     seed: Annotated[int, Ge(0), Lt(1 << 63), Told("Of every draw in the run")] = 1
     eval_every: Annotated[int, Ge(1), Lt(1 << 63), Told("Rounds between evaluations")] = 4
+    metrics: Annotated[str, Told("Measured too, at every site: e.g. auc,f1; or none", "", "the data set's")] = ""
     dtype: Annotated[Literal["float32", "float64"], Told("Of parameters and arithmetic", "", "the data set's")] = (
         "float32"
     )

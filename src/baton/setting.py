@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, model_validator
 
-from baton import algorithms, datasets, rates
+from baton import algorithms, datasets, metrics, rates
 from baton.errors import BadInput, nearest
 from baton.failures import FAILURES, POLICIES, failing, policy
 from baton.fields import Fields
@@ -40,6 +40,7 @@ ADDED = (
     "lr_schedule",
     "failures",
     "on_failure",
+    "metrics",
 )  # written unless at their defaults: old ids stay
 APART = ("dataset", "partition", "lr", "lr_schedule", "clip", "weight_decay", "momentum", "seed")  # from lane to lane
 
@@ -77,6 +78,8 @@ class Setting(Fields, BaseModel):
         for field, known in ROOMS.items():
             if isinstance(given.get(field), str):
                 given[field] = canonical(field, given[field], known)
+        if isinstance(given.get("metrics"), str):
+            given["metrics"] = metrics.canonical(given["metrics"])
         rounds = given.get("rounds", cls.model_fields["rounds"].default)
         if isinstance(given.get("lr_schedule"), str) and type(rounds) is int:
             given["lr_schedule"] = rates.filled(given["lr_schedule"], rounds)
@@ -193,7 +196,8 @@ class Setting(Fields, BaseModel):
     @property
     def paths(self) -> list[str]:
         """The `package.module:factory` names in it; nothing is imported."""
-        return [name for field, known in ROOMS.items() if (name := path(getattr(self, field), known))]
+        own = [name for field, known in ROOMS.items() if (name := path(getattr(self, field), known))]
+        return own + metrics.paths(self.metrics)
 
     @property
     def length(self) -> str:

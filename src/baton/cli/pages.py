@@ -7,6 +7,7 @@ import typer
 
 from baton.cli import flags
 from baton.cli.common import Device, Method, Quiet, Runs, Scale, app, reading, told
+from baton.cli.hops import hops_of
 from baton.cli.train import train
 
 Studies = Annotated[
@@ -40,7 +41,8 @@ def report(
     from baton.store import Store
 
     shown = [studies.read(name, scale, method) for name in study]
-    print(reports.report(shown, Store(runs), out, overlay, rates, told(False)))
+    store = Store(runs)
+    print(reports.report(shown, store, out, overlay, rates, told(False), lambda s: hops_of(s, store, "auto", False)))
 
 
 @app.command()

@@ -28,6 +28,7 @@ from baton.cli.common import (
     use_data_dir,
 )
 from baton.cli.constants import DRAWS, drift_of, print_drift
+from baton.cli.hops import hops_of, print_hops
 from baton.cli.look import as_dict, show
 from baton.errors import BadInput
 
@@ -50,7 +51,12 @@ def run(
     again: Again = False,
     anyway: Anyway = False,
     measure: Annotated[
-        str, typer.Option("--measure", metavar="drift", help="Client drift of some rounds too; see 'baton drift'.")
+        str,
+        typer.Option(
+            "--measure",
+            metavar="drift|hops",
+            help="Too: client drift of some rounds ('baton drift'), or every site after every hand-over.",
+        ),
     ] = "",
     quiet: Quiet = False,
     as_json: Json = False,
@@ -59,19 +65,24 @@ def run(
     use_data_dir(data_dir)
     from baton.store import Store
 
-    if measure not in ("", "drift"):
-        raise BadInput(f"measure: {measure!r}; 'drift' is right")
+    if measure not in ("", "drift", "hops"):
+        raise BadInput(f"measure: {measure!r}; 'drift' or 'hops' is right")
     setting, store = flags.setting(fields | {"smash_noise": smash_noise}), Store(runs)
     anew([setting], store, again)
     train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway)
-    drifts = drift_of(setting, "", DRAWS, False, device, memory, quiet or as_json)[0] if measure else []
+    silent = quiet or as_json
+    drifts = drift_of(setting, "", DRAWS, False, device, memory, silent)[0] if measure == "drift" else []
+    hops = hops_of(setting, store, device, silent) if measure == "hops" else []
     if as_json:
-        more = {"drift": [drift._asdict() for drift in drifts]} if measure else {}
+        more = {"drift": [drift._asdict() for drift in drifts]} if measure == "drift" else {}
+        more |= {"hops": [each._asdict() for each in hops]} if measure == "hops" else {}
         print_json(as_dict(store, setting.run_id) | more)
     elif not quiet:
         show(setting.run_id, runs)
-        if measure:
+        if measure == "drift":
             print_drift(setting, drifts, [], DRAWS)
+        for each in hops:
+            print_hops(each)
 
 
 @app.command()

@@ -36,7 +36,9 @@ class Dataset(NamedTuple):
 
 
 def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
-    """What classifying one sample costs: logits [b, classes], y [b] -> [b]."""
+    """What classifying one sample costs: logits [b, classes], y [b] -> [b]; of two classes one logit [b, 1] will do."""
+    if output.shape[-1] == 1:
+        return functional.binary_cross_entropy_with_logits(output.squeeze(-1), y.to(output.dtype), reduction="none")
     return functional.cross_entropy(output, y, reduction="none")
 
 

@@ -92,6 +92,7 @@ def section(
         "lines": list(sheets.looks(study).values()),
         "figures": [_figure(built, sheet, names, static or {}) for sheet in built.sheets],
         "bounds": None,
+        "extras": [],
         "field": study.report.figures,
         "table": _table(built),
         "caption": tables.caption(study),
@@ -161,6 +162,15 @@ def picture(drawn: Mapping[str, bytes]) -> str:
     """A figure inside the page: as SVG, or as PNG where that would be very large."""
     kind, data = ("svg+xml", drawn["svg"]) if len(drawn["svg"]) <= LARGE else ("png", drawn["png"])
     return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def extra(
+    drawn: Mapping[str, bytes], name: str, title: str, caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
+) -> dict[str, Any]:
+    """A heading of its own: a picture, where one is drawn, and a table."""
+    own = {PurePath(file).suffix[1:]: data for file, data in drawn.items() if PurePath(file).stem == name}
+    told = {"name": name, "title": title, "caption": caption, "heads": heads, "rows": rows}
+    return told | {"source": picture(own) if "svg" in own else "", "files": _files(list(drawn), name)}
 
 
 def _files(names: Sequence[str], stem: str) -> list[dict[str, str]]:

@@ -101,7 +101,7 @@ def chosen(panel: Panel, study: Study) -> dict[Any, str]:
 
 def metric_name(metric: str) -> str:
     """A metric in words."""
-    return words.METRICS.get(metric, metric)
+    return words.metric(metric)
 
 
 def caption(study: Study, sheet: Sheet) -> tuple[str, str]:

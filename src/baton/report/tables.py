@@ -123,7 +123,7 @@ def caption(study: Study) -> str:
 
 def averaged(study: Study) -> str:
     """What is averaged: the metric, the seeds and the evaluations."""
-    metric = words.METRICS.get(study.report.metric, study.report.metric)
+    metric = words.metric(study.report.metric)
     seeds = len(study.values("seed"))
     first = f"{metric[0].upper()}{metric[1:]}: mean ± standard deviation over {words.counted(seeds, 'seed')}"
     return f"{first} and {words.last(study.report.last)}"

@@ -50,6 +50,26 @@ ALGORITHM_COLOURS = {"sequential": "#D55E00", "parallel": "#0072B2"}
 OTHER_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 
 
+MEASURES = {"auc": "AUC", "f1": "F1", "mse": "mean squared error", "mae": "mean absolute error", "r2": "R²"}
+MEASURES |= {"brier": "Brier score", "calibration": "calibration error", "top5": "top-5 accuracy (%)"}
+MEASURES |= {name: f"{name.replace('_', ' ')} (%)" for name in ("accuracy", "balanced_accuracy", "sensitivity")}
+MEASURES |= {"specificity": "specificity (%)"}
+OVER = {"mean": "mean over sites", "worst": "the worst site", "best": "the best site", "spread": "spread over sites"}
+
+
+def metric(name: str) -> str:
+    """A metric in words: `test AUC`, `AUC, the worst site`."""
+    where, _, rest = name.partition("_")
+    if name in METRICS or where not in ("test", "site", "class"):
+        return METRICS.get(name, name)
+    label, _, statistic = rest.rpartition("_")
+    if where == "class":
+        return f"accuracy of class {label} (%)"
+    if where == "site" and statistic in OVER:
+        return f"{MEASURES.get(label, label)}, {OVER[statistic]}"
+    return f"test {MEASURES.get(rest, rest)}"
+
+
 def value(x: Any) -> str:
     """A setting's value as one writes it; none: of an option that there is not."""
     return f"{x:g}" if isinstance(x, float) else "none" if x is None else str(x)

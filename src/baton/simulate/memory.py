@@ -10,14 +10,16 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from baton import algorithms, clients, datasets, ledger, limits, rng
+from baton import algorithms, clients, datasets, ledger, limits, metrics, rng
 from baton.algorithms import Algorithm
+from baton.datasets import Dataset
 from baton.errors import BadInput
 from baton.nn import Net
 from baton.seam import Now
 from baton.setting import Setting
 from baton.simulate.engine import first
 from baton.simulate.kept import Kept, laid_out
+from baton.simulate.per_site import MOST
 from baton.simulate.program import Program, net_of, sides_of
 from baton.simulate.rounds import one
 
@@ -77,6 +79,7 @@ def _counted(lanes: Sequence[Setting]) -> int:
         (step * terms.width + (3 + terms.held - terms.width) * net.size()) * item
         + _draws(leg, largest) * legs
         + _drawers(algorithm, net, now)
+        + _measured(setting, data, net.width() * item)
     )
 
 
@@ -92,6 +95,14 @@ def _leg(lanes: Sequence[Setting], algorithm: Algorithm) -> tuple[Setting, int]:
     if algorithm.pools:
         return clients.pooled_leg(lanes[0]), max(int(clients.sizes(s).sum()) for s in splits)
     return lanes[0], max(int(clients.sizes(s).max()) for s in splits)
+
+
+def _measured(setting: Setting, data: Dataset, width: int) -> int:
+    """Bytes of what is asked beside the usual metrics: outputs for the test set, twice, and what sites were told."""
+    specs = metrics.wanted(setting.metrics, data)
+    metrics.build(specs, data)  # says which cannot be
+    taken = 2 + setting.rounds // setting.eval_every
+    return 2 * len(data.test_y) * width + 4 * taken * min(setting.clients, MOST) * len(specs) if specs else 0
 
 
 def _now(setting: Setting) -> Now:

@@ -16,6 +16,7 @@ from baton.nn import Net
 from baton.nn.cut import Sides, sides
 from baton.seam import Now
 from baton.setting import Setting
+from baton.simulate.asked import asked
 from baton.simulate.evaluate import Evaluator
 from baton.simulate.kept import Layout
 from baton.usercode import blamed, lines, own, told, written_in
@@ -35,6 +36,7 @@ def _try(net: Net, data: Dataset, setting: Setting) -> None:
     """What one sample costs: the model's output fits the loss, and the loss is one number a sample."""
     label = torch.full((1,), max(0, data.classes - 1), device=net.device).to(data.y.dtype)
     output = net.evaluate(dict(net.module.named_parameters()), net.sample)
+    _fits(output, data, setting)
     try:
         cost = data.loss(output, label)
     except Exception as error:
@@ -45,6 +47,15 @@ def _try(net: Net, data: Dataset, setting: Setting) -> None:
         what = f"the shape {tuple(cost.shape)}" if isinstance(cost, Tensor) else f"a {type(cost).__name__}"
         what = f"the loss ({written_in(data.loss)}) gives {what} for one sample"
         raise BadInput(f"dataset: {setting.dataset!r}: {what}; one number a sample, (1,), is right")
+
+
+def _fits(output: Tensor, data: Dataset, setting: Setting) -> None:
+    """A number a class; of two classes one logit will do."""
+    widths = {0: [], 2: [2, 1]}.get(data.classes, [data.classes])
+    if widths and tuple(output.shape) not in [(1, width) for width in widths]:
+        what = f"{setting.model!r} puts out {tuple(output.shape)} for one sample of {setting.dataset!r}"
+        right = " or ".join(f"(1, {width})" for width in widths)
+        raise BadInput(f"model: {what}, which has {data.classes} classes; {right} is right")
 
 
 def sides_of(algorithm: Algorithm, net: Net) -> Sides | None:
@@ -89,7 +100,8 @@ class Program:
         clipped = any(s.clip > 0 for s in settings)
         self.legs = legs.choose(self.net, data, self.clients, clipped, precision, threads, form, self.sides)
         optima = [d.optimum for d in sets if d.optimum is not None]
-        self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima)
+        more = asked(settings, sets, self.clients, partition, self.algorithm.personal is not None)
+        self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima, more)
 
     def layout(self, leaves: Params) -> Layout | None:
         """How its legs like leaves [L, ...] to lie in memory, where these are a model's; None: as they come."""

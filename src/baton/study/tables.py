@@ -86,6 +86,8 @@ class Report(Checked):
     log: bool = Field(default=False, description="whether the metric's axis is logarithmic")
     margin: float = Field(default=0.0, description="a result better by more than this is set in bold")
     shade: Literal["std", "minmax"] = Field(default="std", description="around a curve, over seeds")
+    target: float | None = Field(default=None, description="a value of the metric; what it takes to come there")
+    hops: bool = Field(default=False, description="whether sites are shown after every hand-over of some rounds")
     paper: str = Field(default="", description="the paper's table to set these results beside")
 
     @property
