@@ -34,7 +34,7 @@ ROOMS: dict[str, dict[str, Any]] = {
     "on_failure": POLICIES,
 }
 FROM_DATASET = ("partition", "model", "clients", "dtype")  # fields whose default the data set gives
-ADDED = ("momentum", "lr_schedule", "failures", "on_failure")  # written unless at their defaults: old ids stay
+ADDED = ("momentum", "lr_schedule", "failures", "on_failure", "validation")  # left out at their defaults: old ids stay
 APART = ("dataset", "partition", "lr", "lr_schedule", "clip", "weight_decay", "momentum", "seed")  # from lane to lane
 
 

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from baton import datasets
+from baton.clients.held import held_back
 from baton.errors import BadInput
 from baton.lanes import Lanes
 from baton.names import behind, bind
@@ -32,6 +34,7 @@ class Clients(NamedTuple):
     test_x: Tensor  # [D, n, ...] one test set a data set
     test_y: Tensor  # [D, n]
     dataset: Tensor  # [P] which data set a partition splits
+    held: Tensor | None = None  # [P, T] places of samples held back from training, -1: none; None: of no partition
 
 
 def owners(dataset: str, partition: str, clients: int) -> Owner:
@@ -89,10 +92,15 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
         x = parts[0] if len(parts) == 1 else torch.cat(parts)  # one data set stays where it is: in mapped memory
         return x.to(device) if x.dtype == torch.uint8 else x.to(device, dtype)
 
-    samples, starts, filled = [], [], 0
+    samples, starts, filled, held = [], [], 0, []
+    share = settings[0].validation
     for name, partition in pairs:
         d = names.index(name)
         owner = owners(name, partition, clients)
+        if share:
+            apart = held_back(owner, loaded[d].y.numpy(), share)
+            held.append(torch.from_numpy(np.flatnonzero(apart) + base[d]))
+            owner = np.where(apart, -1, owner)
         order = np.argsort(owner, kind="stable")
         order = order[np.count_nonzero(owner < 0) :]
         counts = np.bincount(owner[owner >= 0], minlength=clients)
@@ -111,6 +119,7 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
         test_x=stored([data.test_x.unsqueeze(0) for data in loaded]),
         test_y=torch.stack([data.test_y for data in loaded]).to(device),
         dataset=torch.tensor([names.index(name) for name, _ in pairs], device=device),
+        held=pad_sequence(held, True, -1).to(device) if held else None,
     )
     return table, torch.tensor([pairs.index((s.dataset, s.partition)) for s in settings], device=device)
 

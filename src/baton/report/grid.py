@@ -10,7 +10,7 @@ from baton.report import words
 from baton.report.curves import Curve, Search, curve
 from baton.report.reading import Reading
 from baton.search import choices, wanted
-from baton.search.rules import Choice
+from baton.search.rules import Choice, cells
 from baton.setting import Setting
 from baton.store import Run, Store
 from baton.store.columns import EXACT, MEASURED
@@ -40,8 +40,9 @@ def load(study: Study, store: Store, live: bool = False) -> Found:
     """What the store holds of a study; live: with what is still training, and though nothing may be there yet."""
     reading = store if isinstance(store, Reading) else Reading(store.root)
     reading.damaged.clear()
-    reading.relevant = {s.kin for s in study.settings} if study.tune else ()
-    done = [s.run_id for s in study.settings if reading.complete(s.run_id)]
+    tried = [s for cell in cells(study) for s in cell.grid.values()] if study.tune else []
+    reading.relevant = {s.kin for s in (*study.settings, *tried)} if study.tune else ()
+    done = [s.run_id for s in (*study.settings, *tried) if reading.complete(s.run_id)]
     runs = {run_id: run for run_id in done if (run := reading.sound(run_id))}
     found = choices(study, reading) if study.tune else []
     begun = _begun(study, reading, runs, found, live)
@@ -113,7 +114,7 @@ def _search(study: Study, found: Found) -> Search | None:
     if study.tune is None:
         return None
     chosen = {s.run_id for choice in found.choices for s in choice.chosen}
-    gone = {s.run_id for c in found.choices if c.stages and not c.best for s in c.cell.grid.values()}
+    gone = {s.run_id for c in found.choices if c.stages and not c.best for s in c.cell.final.values()}
     return Search(study.swept, chosen, {s.run_id for s in found.wanted}, gone)
 
 

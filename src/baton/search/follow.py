@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from baton.search.rules import MISSING, Choice, Missing, Read, asked, cells, search
+from baton.errors import BadInput, nearest
+from baton.search.rules import MISSING, Choice, Missing, Read, asked, cells, scored, search
 from baton.setting import Setting
 from baton.store import Store, write
 from baton.study import Study
@@ -21,7 +22,10 @@ def reader(store: Store, metric: str) -> Read:
     @cache
     def series(run_id: str) -> tuple[Any, Any, int | None]:
         run = store.read(run_id)
-        found = run.metrics.get(metric, np.full_like(run.metrics["round"], np.nan))
+        if metric not in run.metrics:
+            known = nearest(metric, [name for name in run.metrics if name != "round"])
+            raise BadInput(f"tune: run {run_id} has no {metric!r} to choose by; {known}")
+        found = run.metrics[metric]
         taken = ~np.isnan(found)
         return run.metrics["round"][taken], found[taken], run.diverged
 
@@ -40,7 +44,7 @@ def reader(store: Store, metric: str) -> Read:
 
 def choices(study: Study, store: Store) -> list[Choice]:
     """What a search found, as far as the store goes."""
-    read = reader(store, study.report.metric)
+    read = reader(store, scored(study))
     return [search(study, cell, read) for cell in cells(study)]
 
 

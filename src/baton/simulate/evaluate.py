@@ -18,7 +18,7 @@ BLOCK = 2_000_000  # outputs held at once, over all lanes
 
 
 class Evaluator:
-    """Loss and accuracy on test data, on the participants' and on random clients' training data."""
+    """Loss and accuracy on test data, on training data of the participants and of random clients, on held-back data."""
 
     def __init__(self, legs: Legs, data: Dataset, clients: Clients, lanes: Lanes, optima: list[Optimum] | None) -> None:
         self.legs, self.clients, self.lanes = legs, clients, lanes
@@ -29,6 +29,8 @@ class Evaluator:
     def __call__(self, params: Params, round: int, participants: Tensor) -> Values:
         """All of MEASURED; participants [L, S] are those of the round that ended (of the first one, at round 0)."""
         found = self._named("test", *self._test(params))
+        if self.clients.held is not None:
+            found |= self._named("validation", *self._held(params, self.clients.held))
         train = self._train(params, participants)
         found |= self._named("train", *train)
         total = self.clients.start.shape[1] - 1
@@ -57,6 +59,10 @@ class Evaluator:
         if len(labels) > count:  # lanes of several data sets
             places = self.of_lane.unsqueeze(1) * count + places
         return self._mean(params, pool, labels, places, torch.ones_like(places, dtype=torch.bool))
+
+    def _held(self, params: Params, held: Tensor) -> Means:
+        places = held[0] if len(held) == 1 else held[self.lanes.partition]
+        return self._mean(params, self.clients.x, self.clients.y, places.clamp(min=0), places >= 0)
 
     def _train(self, params: Params, chosen: Tensor) -> Means:
         places, weight = members(self.clients, self.lanes, chosen)

@@ -9,5 +9,6 @@ MEASURED = (  # at every evaluation
     "train_random_accuracy",
 )
 EXACT = ("distance", "objective_gap")  # of quadratics, at every round
+HELD = ("validation_loss", "validation_accuracy")  # at every evaluation, where samples are held back
 BYTES = ("bytes_up", "bytes_down", "bytes_peer")  # sent since the run began, at every evaluation
-METRICS = (*MEASURED, *EXACT, *BYTES)
+METRICS = (*MEASURED, *HELD, *EXACT, *BYTES)

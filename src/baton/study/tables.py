@@ -99,6 +99,10 @@ class Tune(Checked):
 
     method: str = Field(default="simple", description="a name of baton.search.rules.METHODS")
     over: Annotated[list[str], AfterValidator(_searched)] = Field(default=["lr"], description="the fields searched")
+    on: Literal["validation", "test"] = Field(default="validation", description="samples to choose by")
+    share: Annotated[float, _held(lambda x: 0 < x < 1, "a part of the samples, above 0, below 1, is right")] = Field(
+        default=0.2, description="of each client's samples held back in the search"
+    )
     seed: int = Field(default=-1, description="searched with this seed; -1: the study's first")
     short: Count = Field(default=1000, description="rounds of the coarse search")
     within: Annotated[float, _held(lambda x: x >= 0, "0 or more is right")] = Field(

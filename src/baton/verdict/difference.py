@@ -69,7 +69,7 @@ def together(seed_error: float, freedom: float, rows: Rows | None) -> float:
     if rows is None or not rows.error:
         return freedom
     seeds, tests = seed_error**2, rows.error**2
-    return (seeds + tests) ** 2 / (seeds**2 / freedom + tests**2 / max(1, rows.count - 1))
+    return (seeds + tests) ** 2 / (seeds**2 / freedom + tests**2 / max(1, rows.n - 1))
 
 
 def difference(

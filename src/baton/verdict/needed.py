@@ -38,4 +38,4 @@ def rows_needed(found: Difference) -> int | None:
     if found.rows is None or not found.mean:
         return None
     wanted = abs(found.mean) / quantile(LEVEL, math.inf)
-    return None if found.rows.error < wanted else math.ceil(found.rows.count * (found.rows.error / wanted) ** 2)
+    return None if found.rows.error < wanted else math.ceil(found.rows.n * (found.rows.error / wanted) ** 2)

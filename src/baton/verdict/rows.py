@@ -15,7 +15,7 @@ Right = NDArray[np.bool_]  # [seeds, n] whether each final model answers each te
 class Rows(NamedTuple):
     """The standard error that a test set leaves in a difference of two accuracies."""
 
-    count: int  # n, test rows
+    n: int  # test rows
     error: float  # points
     paired: bool  # from both sides' answers, row by row; else at most this, were they independent
 

@@ -25,7 +25,7 @@ def spelled(found: Difference, unit: str) -> str:
     if math.isfinite(found.half):
         parts.insert(0, f"95 % interval {number(found.low, unit)} to {number(found.high, unit)}")
     if found.rows:
-        parts.append(f"{found.rows.count:,} test rows")
+        parts.append(f"{found.rows.n:,} test rows")
     return "; ".join(parts)
 
 
