@@ -1,5 +1,6 @@
 """`baton report`, `baton watch` and `baton demo`: pages."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -37,10 +38,12 @@ def report(
     rates = flags.rates(dict(locals()))
     from baton import report as reports
     from baton import study as studies
+    from baton.simulate import answers
     from baton.store import Store
 
     shown = [studies.read(name, scale, method) for name in study]
-    print(reports.report(shown, Store(runs), out, overlay, rates, told(False)))
+    store = Store(runs)
+    print(reports.report(shown, store, out, overlay, rates, told(False), partial(answers.right, store=store)))
 
 
 @app.command()
@@ -76,6 +79,7 @@ def demo(
     """Sequential against parallel on quadratics and handwritten digits: about a minute, then a page to look at."""
     from baton import report as reports
     from baton import study as studies
+    from baton.simulate import answers
     from baton.store import Store
 
     store, shown = Store(out / "runs"), [studies.read(name) for name in ("quadratics", "digits")]
@@ -83,4 +87,4 @@ def demo(
         if not quiet:
             print(f"{study.title}: {len(study.settings)} runs", flush=True)
         train(study.settings, store, device, None, quiet)
-    print(f"open {reports.report(shown, store, out)}")
+    print(f"open {reports.report(shown, store, out, right=partial(answers.right, store=store))}")

@@ -7,6 +7,7 @@ from baton.errors import BadInput
 from baton.ledger import Rates
 from baton.report import cost, page, sheets, words
 from baton.report.built import build, table_files
+from baton.report.grid import Answers
 from baton.search.past import look_back
 from baton.store import Store, write
 from baton.study import Study
@@ -21,11 +22,12 @@ def report(
     bounds: bool = False,
     rates: Rates = Rates(),  # noqa: B008
     tell: Callable[[str], None] = lambda _line: None,
+    right: Answers | None = None,
 ) -> Path:
     """Write a folder that shows these studies, and return its index.html; bounds: with those of the theorems.
 
     Next to the page lie its figures (.svg, .pdf, .png) and tables (.csv, .md, .tex). Nothing is written unless all can
-    be. rates: of the time model; tell: what to do with lines about how it goes.
+    be. rates: of the time model; tell: what to do with lines about how it goes; right: which test rows runs get right.
     """
     from baton.report import cost_figure, figures, overlaid
 
@@ -34,7 +36,7 @@ def report(
     once(studies)
     for study in studies:
         tell(look_back(study.settings, store))
-    built = [build(study, store) for study in studies]
+    built = [build(study, store, right=right) for study in studies]
     sections, written = [], dict[str, bytes]()
     for each in built:
         own = table_files(each)

@@ -85,6 +85,9 @@ class Report(Checked):
     smooth: Part = Field(default=0.0, description="moving average over this part of the evaluations, in figures only")
     log: bool = Field(default=False, description="whether the metric's axis is logarithmic")
     margin: float = Field(default=0.0, description="a result better by more than this is set in bold")
+    spread: Literal["interval", "paper"] = Field(
+        default="interval", description="95 % interval over seeds; or, as in the paper, one deviation over all"
+    )
     shade: Literal["std", "minmax"] = Field(default="std", description="around a curve, over seeds")
     paper: str = Field(default="", description="the paper's table to set these results beside")
 
