@@ -25,6 +25,7 @@ LAYERS = [  # a room imports only from rooms above it
     ["constants", "sweep"],
     ["measure", "advise"],
     ["report", "export"],
+    ["comparison"],
     ["watch", "api"],
     ["cli"],
     ["__main__"],

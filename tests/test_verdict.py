@@ -180,7 +180,7 @@ def test_chance_is_told() -> None:
     sure, not_ = Difference(5.0, 5, True, 1.0, 4), Difference(1.0, 5, True, 1.0, 4)
     found = several([sure, *[not_] * 19])
     assert (found.made, found.clear, found.chance, found.holm) == (20, 1, pytest.approx(1.0), 0)
-    assert words.compared(found).startswith("20 comparisons were made, each at 95 %: 1 differ")
+    assert words.compared(found).startswith("20 comparisons were made, each at 95 %: 1 differs")
     assert words.compared(several([sure])) == ""
 
 

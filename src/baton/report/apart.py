@@ -53,12 +53,11 @@ def _sampled(report: Report) -> bool:
 def _rows(one: Curve, other: Curve, tested: Tested) -> Rows | None:
     """From both sides' answers to the same rows where they are known; else from their accuracies; else not at all."""
     sides = [[run.setting for run in curve.drawn] for curve in (one, other)]
-    data = [{(s.dataset, s.clients) for s in side} for side in sides]
     known = all(s.run_id in tested.right for side in sides for s in side)
-    if known and data[0] == data[1] and len(data[0]) == 1:
+    if known and len({(s.dataset, s.made_of.data) for side in sides for s in side}) == 1:
         first, second = (np.stack([tested.right[s.run_id] for s in side]) for side in sides)
         return answered(first, second)
-    counts = [tested.rows.get(each, 0) for side in data for each in side]
+    counts = [tested.rows.get((s.dataset, s.clients), 0) for side in sides for s in side]
     if not counts or not all(counts) or one.best is None or other.best is None:
         return None
     return bounded(one.best.mean, other.best.mean, min(counts))

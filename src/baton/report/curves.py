@@ -40,6 +40,7 @@ class Point(NamedTuple):
     lost: int  # runs that diverged or do not end in finite numbers
     scores: dict[int, float] = {}  # noqa: RUF012 seed -> mean of its last evaluations; its power of ten where log
     half: float = np.nan  # of the interval's width; inf for one seed, nan in the paper's way
+    log: bool = False  # whether scores and half are powers of ten
 
 
 class Curve(NamedTuple):
@@ -114,7 +115,9 @@ def _interval(value: Any, ends: dict[int, float], pace: float, report: Report) -
     scores = {seed: float(np.log10(max(x, FLOOR))) for seed, x in ends.items()}
     found = interval(list(scores.values()))
     mean, low, high = (float(10.0**x) for x in (found.mean, found.low, found.high))
-    return Point(value, mean, interval(list(ends.values())).std, low, high, pace, len(ends), 0, scores, found.half)
+    return Point(
+        value, mean, interval(list(ends.values())).std, low, high, pace, len(ends), 0, scores, found.half, True
+    )
 
 
 def _nothing(value: Any, seeds: int, lost: int) -> Point:

@@ -54,9 +54,8 @@ def shown(point: Point | None, metric: str) -> str:
         return f"{mean} ± {words.number(point.std, metric)}"
     if np.isinf(point.half):
         return mean
-    even = abs(point.high - point.mean - point.half) <= 1e-9 * max(1.0, abs(point.mean))
     ends = f"{words.number(point.low, metric)} to {words.number(point.high, metric)}"
-    return f"{mean} ± {words.number(point.half, metric)}" if even else f"{mean} ({ends})"
+    return f"{mean} ({ends})" if point.log else f"{mean} ± {words.number(point.half, metric)}"
 
 
 def _cell(line: Any, panel: Panel, study: Study, names: dict[str, dict[Any, str]]) -> Cell:

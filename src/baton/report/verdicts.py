@@ -9,8 +9,9 @@ from baton.report.apart import ranked, unit
 from baton.report.grid import Panel
 from baton.report.search import place
 from baton.study import Study
-from baton.verdict import Difference, Rows, sampling_error, several
+from baton.verdict import Difference, Rows, rows_needed, sampling_error, seeds_needed, several
 from baton.verdict import words as told
+from baton.verdict.needed import MOST
 from baton.verdict.student import quantile
 
 HEAD = ("group", "better", "than", "difference", "95 % interval", "p", "seeds", "verdict")
@@ -38,7 +39,12 @@ class Row(NamedTuple):
             return "ahead"
         if self.found.clear:
             return f"ahead by less than {self.margin:g}"
-        return told.settles(self.found) if math.isfinite(self.found.half) else "one seed: no interval"
+        if not math.isfinite(self.found.half):
+            return "one seed: no interval"
+        seeds, wanted = seeds_needed(self.found), rows_needed(self.found)
+        if wanted:
+            return f"open: {wanted:,} test rows needed"
+        return f"open: {seeds:,} seeds needed" if seeds else f"open: more than {MOST:,} seeds needed"
 
     @property
     def texts(self) -> list[str]:

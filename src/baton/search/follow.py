@@ -60,6 +60,13 @@ def missing(found: Sequence[Choice], store: Store) -> list[Setting]:
     return searched or [s for s in wanted(found) if not store.complete(s.run_id)]
 
 
+def next_of(study: Study, store: Store) -> list[Setting]:
+    """What a study still has to train: what its search wants next, or all of it where nothing is searched."""
+    if study.tune is None:
+        return [s for s in study.settings if not store.complete(s.run_id)]
+    return missing(choices(study, store), store)
+
+
 def save(study: Study, store: Store, found: Sequence[Choice]) -> Path:
     """runs/tuned/<study>-<method>.json: the chosen values, the whole grid, the reasons."""
     tune = asked(study).tune

@@ -75,9 +75,13 @@ def compared(found: Several) -> str:
         return ""
     by_chance = f"where nothing differs about {found.chance:.2g} would by chance"
     return (
-        f"{found.made} comparisons were made, each at 95 %: {found.clear} differ, {by_chance}; "
-        f"{found.holm} still {'differs' if found.holm == 1 else 'differ'} after Holm's correction"
+        f"{found.made} comparisons were made, each at 95 %: {_differ(found.clear)}, {by_chance}; "
+        f"after Holm's correction {_differ(found.holm)}"
     )
+
+
+def _differ(n: int) -> str:
+    return f"{n or 'none'} {'differs' if n < 2 else 'differ'}"
 
 
 def listed(names: Sequence[str]) -> str:
