@@ -29,8 +29,11 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "splitfed": splitfed,
 }
 
+CANDIDATES = ("sequential", "parallel", "parallel:weighting=size")  # specs that 'baton advise' tries
+
 __all__ = [
     "ALGORITHMS",
+    "CANDIDATES",
     "Algorithm",
     "Cohort",
     "Leg",
