@@ -73,13 +73,15 @@ def verdict(
     sides: Mapping[str, Sequence[Candidate]],
     by: Measure,
     tested: Callable[[Candidate, Candidate, float, float], Rows | None] | None = None,
+    rates: Sequence[float] = (),
 ) -> Verdict:
     """The algorithms' best candidates against each other; {name: its candidates}.
 
-    tested: what the test set leaves open between two candidates with these accuracies. Clear: the 95 % interval of the
+    tested: what the test set leaves open between two candidates with these accuracies; rates: all that were tried,
+    where some were given up. Clear: the 95 % interval of the
     difference excludes 0; likely: it is larger than its standard error; and both by more than the margin.
     """
-    found = {name: side(candidates, by) for name, candidates in sides.items()}
+    found = {name: side(candidates, by, rates) for name, candidates in sides.items()}
     alive = [name for name in found if found[name].best is not None]
     if not alive:
         return Verdict(None, NONE, math.nan, math.nan, found)
@@ -96,9 +98,9 @@ def verdict(
     return Verdict(ahead, _sure(apart, by.margin), apart.mean, apart.error, found, apart)
 
 
-def side(candidates: Sequence[Candidate], by: Measure) -> Side:
+def side(candidates: Sequence[Candidate], by: Measure, rates: Sequence[float] = ()) -> Side:
     """An algorithm's best candidate: the mean over seeds and last evaluations; one that diverged at a seed is out."""
-    rates = sorted({c.lr for c in candidates})
+    rates = sorted({*rates, *(c.lr for c in candidates)})
     sound = [c for c in candidates if not c.diverged]
     lost = len(candidates) - len(sound)
     if not sound:

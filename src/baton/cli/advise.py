@@ -94,7 +94,7 @@ def advise(
     last = probes.last(wanted[0], by.metric)
     scores, chosen = search.reader(store, by.metric), search.reader(store, held)
     sides = probes.candidates(wanted, scores, by.metric, last, chosen, str)
-    found = verdict(sides, by, tested.by_answers(wanted, store, by))
+    found = verdict(sides, by, tested.by_answers(wanted, store, by), probes.RATES)
     following = words.following(found, given)
     beside = _bounds(setting, found, device, quiet or as_json) if bounds else None
     if as_json:
