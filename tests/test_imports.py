@@ -14,7 +14,7 @@ ROOT = Path(baton.__file__).parent
 
 LAYERS = [  # a room imports only from rooms above it
     ["baton", "errors", "notice"],
-    ["fields", "limits", "regular", "usercode", "rng", "lanes", "paper", "caches"],
+    ["fields", "limits", "regular", "usercode", "rng", "lanes", "paper", "caches", "verdict"],
     ["names", "seam", "theory", "index"],
     ["datasets", "partitions", "schedules", "rates", "failures", "algorithms", "nn"],
     ["models", "ledger", "metrics"],
@@ -25,6 +25,7 @@ LAYERS = [  # a room imports only from rooms above it
     ["constants", "sweep"],
     ["measure", "advise"],
     ["report", "export"],
+    ["comparison"],
     ["watch", "api"],
     ["cli"],
     ["__main__"],

@@ -41,6 +41,7 @@ ADDED = (
     "failures",
     "on_failure",
     "metrics",
+    "validation",
 )  # written unless at their defaults: old ids stay
 APART = ("dataset", "partition", "lr", "lr_schedule", "clip", "weight_decay", "momentum", "seed")  # from lane to lane
 

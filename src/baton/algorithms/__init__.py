@@ -33,8 +33,11 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "pooled": pooled,
 }
 
+CANDIDATES = ("sequential", "parallel", "parallel:weighting=size")  # specs that 'baton advise' tries
+
 __all__ = [
     "ALGORITHMS",
+    "CANDIDATES",
     "Algorithm",
     "Cohort",
     "Leg",

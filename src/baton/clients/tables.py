@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from baton import algorithms, datasets, usercode
+from baton.clients.held import held_back
 from baton.clients.kinds import Kinds, by_class
 from baton.errors import BadInput
 from baton.lanes import Lanes
@@ -37,6 +39,8 @@ class Clients(NamedTuple):
     dataset: Tensor  # [P] which data set a partition splits
     weight: Tensor | None = None  # [N] what each sample of the pool counts; None: all alike
     kinds: Kinds | None = None  # where batches are balanced
+    held: Tensor | None = None  # [P, T] places of samples held back from training, -1: none; None: of no partition
+    held_by: Tensor | None = None  # [P, T] whose they are
 
 
 def owners(dataset: str, partition: str, clients: int) -> Owner:
@@ -97,10 +101,16 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
         x = parts[0] if len(parts) == 1 else torch.cat(parts)  # one data set stays where it is: in mapped memory
         return x.to(device) if x.dtype == torch.uint8 else x.to(device, dtype)
 
-    samples, starts, filled = [], [], 0
+    samples, starts, filled, held, whose = [], [], 0, list[Tensor](), list[Tensor]()
+    share = settings[0].validation
     for name, partition in pairs:
         d = names.index(name)
         owner = owners(name, partition, clients)
+        if share:
+            apart = held_back(owner, loaded[d].y.numpy(), share)
+            held.append(torch.from_numpy(np.flatnonzero(apart) + base[d]))
+            whose.append(torch.from_numpy(owner[apart]))
+            owner = np.where(apart, -1, owner)
         order = np.argsort(owner, kind="stable")
         order = order[np.count_nonzero(owner < 0) :]
         counts = np.bincount(owner[owner >= 0], minlength=clients)
@@ -120,6 +130,8 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
         test_y=_labels(torch.stack([data.test_y for data in loaded]), dtype).to(device),
         dataset=torch.tensor([names.index(name) for name, _ in pairs], device=device),
         weight=_weights(loaded, dtype, device),
+        held=pad_sequence(held, True, -1).to(device) if held else None,
+        held_by=pad_sequence(whose, True, -1).to(device) if held else None,
     )
     if settings[0].sampling == "balanced":
         if not all(data.classes for data in loaded):

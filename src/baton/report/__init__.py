@@ -8,6 +8,7 @@ from baton.ledger import Rates
 from baton.measure.forgetting import Hops
 from baton.report import cost, page, sheets, words
 from baton.report.built import build, table_files
+from baton.report.grid import Answers
 from baton.search.past import look_back
 from baton.setting import Setting
 from baton.store import Store, write
@@ -24,12 +25,13 @@ def report(
     rates: Rates = Rates(),  # noqa: B008
     tell: Callable[[str], None] = lambda _line: None,
     hops: Callable[[Setting], list[Hops]] | None = None,
+    right: Answers | None = None,
 ) -> Path:
     """Write a folder that shows these studies, and return its index.html; bounds: with those of the theorems.
 
     Next to the page lie its figures (.svg, .pdf, .png) and tables (.csv, .md, .tex). Nothing is written unless all can
     be. rates: of the time model; tell: what to do with lines about how it goes; hops: of some rounds of a run, where a
-    study asks for them.
+    study asks for them; right: which test rows runs get right.
     """
     from baton.report import cost_figure, figures, overlaid
     from baton.report.extras import extras
@@ -39,7 +41,7 @@ def report(
     once(studies)
     for study in studies:
         tell(look_back(study.settings, store))
-    built = [build(study, store) for study in studies]
+    built = [build(study, store, right=right) for study in studies]
     sections, written = [], dict[str, bytes]()
     for each in built:
         own = table_files(each)

@@ -18,6 +18,8 @@ from baton.study import Study
 METRICS = {
     "test_loss": "test loss",
     "test_accuracy": "test accuracy (%)",
+    "validation_loss": "loss on what clients hold back",
+    "validation_accuracy": "accuracy on what clients hold back (%)",
     "train_loss": "training loss of the participants",
     "train_accuracy": "training accuracy of the participants (%)",
     "train_random_loss": "training loss of random clients",

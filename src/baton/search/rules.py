@@ -53,8 +53,9 @@ class Cell(NamedTuple):
 
     group: str
     fields: dict[str, Any]  # the others
-    grid: dict[str, Setting]  # name of the candidate ("lr = 0.1") -> its run with the searched seed
-    seeds: dict[str, list[Setting]]  # the same with the other seeds
+    grid: dict[str, Setting]  # name of the candidate ("lr = 0.1") -> its run in the search, with the searched seed
+    seeds: dict[str, list[Setting]]  # the same as they are trained and shown in the end, with the other seeds
+    final: dict[str, Setting]  # and with the searched one: on all samples, where the search held some back
 
 
 class Choice(NamedTuple):
@@ -76,7 +77,7 @@ class Choice(NamedTuple):
     @property
     def chosen(self) -> list[Setting]:
         """The runs of the best candidate, the searched seed first."""
-        return [self.cell.grid[self.best], *self.cell.seeds[self.best]] if self.best else []
+        return [self.cell.final[self.best], *self.cell.seeds[self.best]] if self.best else []
 
 
 def asked(study: Study) -> Asked:
@@ -84,6 +85,19 @@ def asked(study: Study) -> Asked:
     if study.tune is None:
         raise BadInput(f"tune: study {study.name!r} has no table [tune]; '[tune]' and 'over = [\"lr\"]' is right")
     return Asked(study.tune, study.report.sign, study)
+
+
+def scored(study: Study) -> str:
+    """What candidates are chosen by: the study's metric on samples that were held back, where it is a test set's."""
+    held = study.tune is not None and study.tune.on == "validation"
+    return study.report.metric.replace("test_", "validation_", 1) if held else study.report.metric
+
+
+def tried(study: Study, setting: Setting) -> Setting:
+    """A run as a search makes it: with samples held back, where it is to choose by them."""
+    if setting.validation or not scored(study).startswith("validation_"):
+        return setting
+    return Setting(**{**setting.model_dump(), "validation": asked(study).tune.share})
 
 
 def cells(study: Study) -> list[Cell]:
@@ -96,10 +110,10 @@ def cells(study: Study) -> list[Cell]:
     for group, settings in study.groups.items():
         for s in settings:
             fields = {f: value(s, f, over) for f in Setting.model_fields if f not in (*over, "seed")}
-            cell = found.setdefault((group, *fields.values()), Cell(group, fields, {}, {}))
+            cell = found.setdefault((group, *fields.values()), Cell(group, fields, {}, {}, {}))
             name = candidate(s, over)
             if s.seed == seed:
-                cell.grid[name] = s
+                cell.grid[name], cell.final[name] = tried(study, s), s
             else:
                 cell.seeds.setdefault(name, []).append(s)
     for cell in found.values():

@@ -21,7 +21,7 @@ BLOCK = 2_000_000  # outputs held at once, over all lanes
 
 
 class Evaluator:
-    """Loss and accuracy on test data, on the participants' and on random clients' training data; what else is asked."""
+    """Loss and accuracy: test data, held-back data, participants' and random clients' training data; what is asked."""
 
     def __init__(
         self,
@@ -44,6 +44,8 @@ class Evaluator:
         client uses [L, M, ...], where it is not the same for all.
         """
         found = self.on_test(params, personal)
+        if self.clients.held is not None:
+            found |= self._named("validation", self._held(params, self.clients.held, personal))
         train = self._train(params, participants, personal)
         found |= self._named("train", train)
         total = self.clients.start.shape[1] - 1
@@ -95,6 +97,19 @@ class Evaluator:
         """Of outputs [L, n, ...] that are there already; known [D, n]: rows that count."""
         of_lane = self.of_lane.cpu()
         return self._named("test", self._add(outputs, self.clients.test_y.cpu()[of_lane], known[of_lane]))
+
+    def _held(self, params: Params, held: Tensor, personal: Params | None) -> Tensor:
+        """Of samples held back [P, T], each told by the model that its client uses."""
+        own_rows, pool = held[0] if len(held) == 1 else held[self.lanes.partition], self.clients
+        places, there = own_rows.clamp(min=0), own_rows >= 0
+        if personal is None or pool.held_by is None:
+            return self._sums(params, pool.x, pool.y, places, there)
+        whose, every = pool.held_by[self.lanes.partition], torch.arange(len(self.lanes.seed), device=held.device)
+        each = [
+            self._sums(own.of_client(personal, every, torch.full_like(every, m)), pool.x, pool.y, places, whose == m)
+            for m in range(pool.start.shape[1] - 1)
+        ]
+        return torch.stack(each).sum(0)
 
     def _train(self, params: Params, chosen: Tensor, personal: Params | None) -> Tensor:
         if personal is None:

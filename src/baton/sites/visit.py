@@ -50,7 +50,7 @@ class Own:
     """One client: its samples, and the means to train on them. It knows nobody else's."""
 
     def __init__(self, setting: Setting, data: Dataset, device: torch.device | None = None, threads: int = 1) -> None:
-        """data: its own samples only, as x and y; test samples are not looked at."""
+        """data: its own samples only, less those it holds back, as x and y; test samples are not looked at."""
         device = device or torch.device("cpu")
         self.setting, self.data = setting, data
         dtype = getattr(torch, setting.dtype)

@@ -12,8 +12,9 @@ MEASURED = (  # at every evaluation
     "train_random_accuracy",
 )
 EXACT = ("distance", "objective_gap")  # of quadratics, at every round
+HELD = ("validation_loss", "validation_accuracy")  # at every evaluation, where samples are held back
 BYTES = ("bytes_up", "bytes_down", "bytes_peer")  # sent since the run began, at every evaluation
-METRICS = (*MEASURED, *EXACT, *BYTES)
+METRICS = (*MEASURED, *HELD, *EXACT, *BYTES)
 SITE = "site/"  # what the names of a metric at every site begin with in a history: [L, k] a round, in sites.csv
 
 

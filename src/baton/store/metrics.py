@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from baton.store.columns import BYTES, EXACT, MEASURED, further
+from baton.store.columns import BYTES, EXACT, HELD, MEASURED, further
 from baton.store.files import Damaged
 from baton.store.history import History
 
@@ -33,7 +33,7 @@ def tables(history: History) -> Tables:
 def to_csv(found: Tables, lane: int, diverged: int) -> bytes:
     """Rows by round; empty where a metric was not taken, nan from the round a run diverged at, which ends it."""
     more = further(found.taken)
-    header = [*MEASURED, *(name for name in (*EXACT, *BYTES) if name in found.taken), *more]
+    header = [*MEASURED, *(name for name in (*HELD, *EXACT, *BYTES) if name in found.taken), *more]
     columns = [list(map(str, found.rounds))]
     for name in header:
         places, values = found.taken.get(name, ([], np.zeros((lane + 1, 0))))
