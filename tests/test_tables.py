@@ -494,7 +494,7 @@ def test_the_command_line_says_what_it_took(table: Path, tmp_path: Path, monkeyp
     assert done.exit_code == 0, done.output
     assert done.stderr.count("label 'outcome': 2 classes (sick, well)") == 1
     shown = baton("data", "check", spec).stdout
-    assert "standardised over all sites' training rows" in shown
+    assert "standardised over all sites' training rows" in " ".join(shown.split())
     assert [line.split()[0] for line in shown.splitlines()[-4:]] == ["east", "north", "south", "all"]
     assert "north" in baton("partition", "-d", spec).stdout
     assert "classes a client" not in baton("partition", "-d", "csv:h.csv,label=cost,site=site").stdout
