@@ -1,6 +1,7 @@
 """`baton data`: which data sets are there, downloading and checking them."""
 
 import sys
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 data = typer.Typer(help="Data sets that come as files: what is there, downloading, checking.", no_args_is_help=True)
 app.add_typer(data, name="data")
+
+WIDTH = 80  # of a terminal
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="mnist, fashion_mnist, cifar10, cinic10 or heart.")]
 Any_ = Annotated[
@@ -37,7 +40,8 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
             "complete" if row["complete"] else lacks if row["path"] else f"not found; 'baton data get {row['name']}'"
         )
         print("  ".join(filter(None, (f"{row['name']:13}", state, row["format"], row["path"]))))
-    print("always there: digits, breast_cancer; of your own: csv:PATH,label=COLUMN, npz:PATH, npy:PATH, images:FOLDER")
+    print("always there: digits, breast_cancer")
+    print("of your own:  csv:PATH,label=COLUMN,site=COLUMN, npz:PATH, npy:PATH, images:FOLDER")
 
 
 def _row(name: str, found: "Found | None") -> dict[str, Any]:
@@ -111,7 +115,7 @@ def _print_summary(found: "Summary", as_json: bool) -> None:
     told = f"{found.classes} classes" if found.classes else "a number to tell"
     print(f"{found.spec}: samples of {' x '.join(map(str, found.shape))}, {told}")
     for note in found.notes:
-        print(f"  {note}")
+        print(*wrap(note, WIDTH, initial_indent="  ", subsequent_indent="    "), sep="\n")
     wide = max(len("site"), *(len(name) for name in found.sites))
     print(f"\n{'site':{wide}}  {'training':>10}  {'test':>10}")
     for name, (train, test) in sorted(found.sites.items(), key=lambda row: row[0] == "all"):

@@ -1,5 +1,6 @@
 """Data sets by name. One file each; to add one: its file and one line in DATASETS."""
 
+import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -72,7 +73,7 @@ def spelled(spec: str) -> str:
     head = spec.partition(":")[0]
     name = Path(head.partition(",")[0].rstrip("/"))
     kind = KINDS.get(Path(name.name.lower().removesuffix(".gz")).suffix)
-    if head not in DATASETS and (kind or name.is_dir()) and not path(spec, DATASETS):
+    if head not in DATASETS and (kind or os.path.isdir(name)) and not path(spec, DATASETS):
         first = head.partition(",")[0]
         right = f"{kind or 'csv'}:{first}" + (",label=COLUMN" if kind != "npz" else "")
         raise BadInput(f"dataset: {first!r} is a file or a folder; {right} is right, or images:FOLDER for pictures")

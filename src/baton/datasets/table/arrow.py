@@ -16,6 +16,7 @@ from baton.regular import opened
 
 BLOCK = 4 << 20  # bytes of text at a time
 SAMPLE = 500  # rows that tell numbers from words
+INDEX = "__index_level_"  # how the columns begin in which pandas keeps row numbers
 BATCH = 1 << 16  # rows of Parquet at a time
 
 
@@ -129,8 +130,9 @@ def parquet(file: File, start: Start) -> int:
     row = 1
     try:
         with opened(file.path, field="dataset") as raw, pq.ParquetFile(raw) as table:
-            names = [name.strip() for name in table.schema_arrow.names]
-            columns = dict(zip(table.schema_arrow.names, start(names), strict=True))
+            held = [name for name in table.schema_arrow.names if not name.startswith(INDEX)]
+            names = plain.checked([name.strip() for name in held], file)
+            columns = dict(zip(held, start(names), strict=True))
             wanted = [name for name, column in columns.items() if column is not None]
             for batch in table.iter_batches(BATCH, columns=wanted):
                 for name, array in zip(batch.schema.names, batch.columns, strict=True):

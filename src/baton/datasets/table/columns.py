@@ -51,6 +51,7 @@ class Growing:
         self.kind = "words" if words else ""  # "": nothing but missing cells so far
         self.parts: list[NDArray[Any] | int] = []  # numbers or codes; so many missing cells
         self.words: dict[str, int] = {}
+        self.gone: set[str] = set()  # how its missing cells were written
 
     def mark(self) -> Mark:
         """To come back to."""
@@ -92,6 +93,7 @@ class Growing:
         words = [word.strip() for word in words]
         values = [None if word in _MISSING or self.forced else _number(word) for word in words]
         lacks = np.array([word in _MISSING for word in words])
+        self.gone.update(word for word in words if word in _MISSING)
         said = [i for i, word in enumerate(words) if values[i] is None and word not in _MISSING]
         if not said and not self.forced:
             self.numbers(np.array([np.nan if v is None else v for v in values])[codes], file, row)

@@ -1,5 +1,6 @@
 """CSV and TSV with what Python and NumPy have: streamed in blocks, whole blocks of numbers by NumPy's own parser."""
 
+import codecs
 import csv
 import gzip
 import io
@@ -37,7 +38,7 @@ def text(file: File, encoding: str) -> Iterator[TextIO]:
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             data = gzip.GzipFile(fileobj=raw) if packed else raw
-            codec = "utf-8-sig" if encoding == "utf-8" else encoding
+            codec = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
             yield io.TextIOWrapper(data, codec, newline="")
     except UnicodeDecodeError as error:
         shown = f"byte 0x{error.object[error.start]:02x}"
@@ -63,10 +64,11 @@ def header(file: File, encoding: str) -> Header:
         names = next((row for row in reader if row), None)
         if names is None:
             raise BadInput(f"dataset: {file.path}: is empty; a row of column names, then rows of values, is right")
-        return Header(_checked([name.strip() for name in names], file), separator, reader.line_num)
+        return Header(checked([name.strip() for name in names], file), separator, reader.line_num)
 
 
-def _checked(names: list[str], file: File) -> list[str]:
+def checked(names: list[str], file: File) -> list[str]:
+    """The names of columns: each once, none empty but the first, which then holds row numbers."""
     twice = next((name for name in names if name and names.count(name) > 1), None)
     if twice is not None:
         what = "the first row names the columns, each once" if _number(twice) else "each name once is right"
@@ -102,8 +104,10 @@ def _fast(lines: list[str], columns: list[Growing | None], separator: str, file:
     counted = [i for i, each in enumerate(columns) if each is not None and each.kind == "numbers"]
     if not counted or any(line.count(separator) != commas or '"' in line for line in lines):
         return 0
+    gone = set[str]().union(*(each.gone for each in columns if each is not None))
+    given = _marked(lines, gone, separator) if gone else lines
     try:
-        block = np.loadtxt(lines, np.float64, comments=None, delimiter=separator, usecols=counted, ndmin=2)
+        block = np.loadtxt(given, np.float64, comments=None, delimiter=separator, usecols=counted, ndmin=2)
     except ValueError:
         return 0
     if len(block) != len(lines):
@@ -118,6 +122,17 @@ def _fast(lines: list[str], columns: list[Growing | None], separator: str, file:
         assert column is not None
         column.numbers(block[:, k], file, row)
     return len(lines)
+
+
+def _marked(lines: list[str], gone: set[str], separator: str) -> list[str]:
+    """Lines in which cells that say nothing, written as before in this file, say nan, which NumPy reads."""
+    text = "\n" + "".join(lines).replace("\r\n", "\n") + "\n"
+    for word in gone:
+        for before, after in (("\n", separator), (separator, separator), (separator, separator), (separator, "\n")):
+            text = text.replace(
+                f"{before}{word}{after}", f"{before}nan{after}"
+            )  # twice between: they may be neighbours
+    return text.split("\n")[1 : len(lines) + 1]
 
 
 def _slow(lines: list[str], stream: TextIO, columns: list[Growing | None], separator: str, file: File, row: int) -> int:
