@@ -138,7 +138,11 @@ def test_auc_by_classes_held_is_auc_of_their_rows(seed: int, classes: int) -> No
     for lane in range(2):
         for site in range(4):
             rows = held[lane, site][labels]
-            own = metric.of(outputs[lane : lane + 1, rows], labels[rows], None) if rows.any() else torch.tensor([torch.nan])
+            own = (
+                metric.of(outputs[lane : lane + 1, rows], labels[rows], None)
+                if rows.any()
+                else torch.tensor([torch.nan])
+            )
             np.testing.assert_allclose(float(found[lane, site]), float(own), rtol=1e-9)
 
 
