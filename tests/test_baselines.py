@@ -149,11 +149,11 @@ def test_what_they_cannot_have_is_refused_in_one_line() -> None:
 
 
 def test_a_data_set_with_sites_of_its_own_uses_them() -> None:
-    s = Setting(dataset="user_modules:hospitals")
+    s = Setting(dataset="user_modules:uneven")
     assert (s.partition, s.clients, s.participants) == ("natural", 3, 3)
     assert clients.sizes(s).tolist() == [40, 15, 5]
-    assert Setting(dataset="user_modules:hospitals", partition="iid", clients=7).clients == 7
-    assert finish([Setting(dataset="user_modules:hospitals", epochs=1, rounds=2)])[1].round == 2
+    assert Setting(dataset="user_modules:uneven", partition="iid", clients=7).clients == 7
+    assert finish([Setting(dataset="user_modules:uneven", epochs=1, rounds=2)])[1].round == 2
     assert Setting(dataset="user_modules:blobs", clients=4, partition="natural").clients == 4
     finish([Setting(dataset="user_modules:blobs", clients=4, rounds=1)])  # as many as are asked for
     assert (Setting().partition, Setting(dataset="quadratic_random", clients=6).clients) == ("iid", 6)
@@ -161,5 +161,5 @@ def test_a_data_set_with_sites_of_its_own_uses_them() -> None:
 
 def test_other_numbers_of_sites_are_refused_in_one_line() -> None:
     for count in (2, 4):
-        with pytest.raises(BadInput, match=f"clients: {count}; 'user_modules:hospitals' has 3 sites of its own, so 3"):
-            Program([Setting(dataset="user_modules:hospitals", clients=count)], CPU)
+        with pytest.raises(BadInput, match=f"clients: {count}; 'user_modules:uneven' has 3 sites of its own, so 3"):
+            Program([Setting(dataset="user_modules:uneven", clients=count)], CPU)

@@ -108,8 +108,11 @@ def sweep(
     use_data_dir(data_dir)
     from baton import study as studies
     from baton.store import Store
+    from baton.study import measured
 
-    wanted, store = studies.read(study, scale).settings, Store(runs)
+    found, store = studies.read(study, scale), Store(runs)
+    wanted = found.settings
+    measured.check(found.report, [s for s in wanted if not store.complete(s.run_id)], load=True)
     if dry_run:
         _print_plan(wanted, store, device, memory, as_json)
         return

@@ -25,6 +25,7 @@ from baton.usercode import call, place
 
 __all__ = [
     "METRICS",
+    "NONE",
     "PER_CLASS",
     "STATISTICS",
     "Metric",

@@ -5,7 +5,7 @@ from typing import Any
 
 from baton.ledger import Rates
 from baton.measure.forgetting import Hops
-from baton.report import by_site, cost, forgetting, latex, page, target, words
+from baton.report import by_site, forgetting, latex, page, target, words
 from baton.report.built import Built
 from baton.setting import Setting
 from baton.store import Store
@@ -44,7 +44,7 @@ def extras(
         add("classes", "Class by class", by_site.CLASSES, *classes, {})
     if study.report.target is not None:
         found = target.rows(study, panels, rates)
-        add("target", "To the target", cost.caption(study, panels, rates), target.heads(study), found, {})
+        add("target", "To the target", target.caption(rates), target.heads(study), found, {})
     if study.report.hops and hops is not None:
         told = forgetting.load(study, panels, hops)
         if told:

@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import style
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from baton.measure.forgetting import Hops
 from baton.report import words
@@ -77,25 +79,24 @@ def render(study: Study, told: Sequence[Told]) -> dict[str, bytes]:
         return {suffix: save(fig, suffix) for suffix in METADATA}
 
 
-def _draw(ax: Any, hops: Hops) -> None:
-    """A line a site from the round's beginning to its end; side by side, only its own turn lies in between."""
-    table = np.array([hops.begin, *hops.made, hops.end], dtype=float)  # [hops + 2, k]; None is nan
-    x = np.arange(len(table))
-    visits = {v.site: v for v in hops.visits()}
-    for site in range(table.shape[1]):
-        colour = f"C{site % 10}" if len(visits) <= 10 else "#999999"
-        alone = not hops.chain and site in visits
-        at = np.array([0, visits[site].hop + 1, len(x) - 1]) if alone else np.array([0, len(x) - 1])
-        steps = x[:-1] if hops.chain else at
-        ax.plot(steps, table[steps, site], color=colour, linewidth=1.0, alpha=0.9 if len(visits) <= 10 else 0.4)
-        if site in visits:
-            own = visits[site]
-            ax.plot([own.hop + 1], [own.after], "o", color=colour, markersize=4)
-            if len(visits) <= 10:
-                ax.annotate(
-                    hops.names[site][:14],
-                    (own.hop + 1, own.after),
-                    fontsize=6.5,
-                    xytext=(3, 3),
-                    textcoords="offset points",
-                )
+def _draw(ax: Axes, hops: Hops) -> None:
+    """A line a site along the turns of a round; where they are side by side, through its own turn to the average."""
+    table = np.array([hops.begin, *hops.made], dtype=float)  # [hops + 1, k]; None is nan
+    visits, few = {v.site: v for v in hops.visits()}, len(hops.names) <= 10
+    for site, name in enumerate(hops.names):
+        own, colour = visits.get(site), f"C{site}" if few else "#999999"
+        y = table[:, site]
+        if not hops.chain:
+            middle = y[own.hop + 1] if own else np.nan
+            y = np.array([hops.begin[site], middle, hops.end[site]], dtype=float)
+        kept = ~np.isnan(y)
+        ax.plot(np.arange(len(y))[kept], y[kept], color=colour, linewidth=1.0, alpha=0.9 if few else 0.4)
+        if own:
+            at = (own.hop + 1 if hops.chain else 1, own.after)
+            ax.plot(*([x] for x in at), "o", color=colour, markersize=4)
+            if few:
+                ax.annotate(name[:14], at, fontsize=6.5, xytext=(3, 3), textcoords="offset points")
+    if hops.chain:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    else:
+        ax.set_xticks([0, 1, 2], ["given", "its own turn", "averaged"])

@@ -7,7 +7,7 @@ import numpy as np
 from baton.ledger import Rates
 from baton.report import words
 from baton.report.bands import drawn
-from baton.report.cost import cost
+from baton.report.cost import assumed, cost
 from baton.report.grid import Panel
 from baton.report.sheets import metric_name
 from baton.study import Study
@@ -18,6 +18,11 @@ def heads(study: Study) -> list[str]:
     report = study.report
     wanted = f"rounds to {words.value(report.target)} {metric_name(report.metric)}"
     return [*([report.figures] if report.figures else []), "group", "line", wanted, "MB", "seconds"]
+
+
+def caption(rates: Rates) -> str:
+    """What is counted."""
+    return f"At the first evaluation whose mean over seeds is there. Seconds are modelled: {assumed(rates)}."
 
 
 def rows(study: Study, panels: Sequence[Panel], rates: Rates) -> list[list[str]]:
