@@ -207,7 +207,7 @@ def test_a_score_is_the_mean_of_the_last_evaluations(tmp_path: Path) -> None:
     run = store.read(found.cell.grid[found.best].run_id)
     assert found.stages[-1].scores[found.best] == pytest.approx(run.metrics["validation_accuracy"][-3:].mean())
     read = search.reader(store, "test_accuracy")
-    beginning = Setting(**{**found.chosen[0].model_dump(), "rounds": 16})
+    beginning = Setting(**{**run.setting.model_dump(), "rounds": 16})
     values = run.metrics["test_accuracy"][run.metrics["round"] <= 16]
     assert read(beginning, 2) == pytest.approx(values[-2:].mean())
 

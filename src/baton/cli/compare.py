@@ -24,7 +24,7 @@ WIDTH = 80
 def compare(
     fields: dict[str, Any],
     run: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN]...", help="Stored runs by id, in place of settings.")
+        list[str] | None, typer.Argument(metavar="RUN", help="Stored runs by id, in place of settings.")
     ] = None,
     algorithm: Annotated[
         list[str] | None,

@@ -144,7 +144,8 @@ def averaged(study: Study) -> str:
     if seeds < 2:
         return f"{first}: one seed, so that there is no interval and no winner; mean over {last}"
     kind = "geometric mean and its" if study.report.log else "mean ±"
-    return f"{first}: {kind} 95 % interval over {words.counted(seeds, 'seed')}, of each the mean over {last}"
+    each = last if study.report.last == 1 else f"the mean over {last}"
+    return f"{first}: {kind} 95 % interval over {words.counted(seeds, 'seed')}, of each {each}"
 
 
 def chosen_how(study: Study) -> str:
