@@ -28,6 +28,13 @@ def hops_of(setting: "Setting", store: "Store", device: str, quiet: bool) -> "li
     return found
 
 
+def hops_shown(setting: "Setting", store: "Store") -> "list[Hops]":
+    """The same for a page: none where no model goes from site to site."""
+    from baton.measure import hops
+
+    return hops_of(setting, store, "auto", False) if hops.applies(setting) else []
+
+
 def print_hops(found: "Hops") -> None:
     """A round: a line a turn, at its own site; then what it comes to."""
     how = "one after another" if found.chain else "side by side, then averaged"

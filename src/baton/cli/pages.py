@@ -8,7 +8,7 @@ import typer
 
 from baton.cli import flags
 from baton.cli.common import Device, Method, Quiet, Runs, Scale, app, reading, told
-from baton.cli.hops import hops_of
+from baton.cli.hops import hops_shown
 from baton.cli.train import train
 
 Studies = Annotated[
@@ -44,7 +44,7 @@ def report(
 
     shown = [studies.read(name, scale, method) for name in study]
     store = Store(runs)
-    hops, right = partial(hops_of, store=store, device="auto", quiet=False), partial(answers.right, store=store)
+    hops, right = partial(hops_shown, store=store), partial(answers.right, store=store)
     print(reports.report(shown, store, out, overlay, rates, told(False), hops, right))
 
 

@@ -9,7 +9,7 @@ from math import isnan
 import torch
 from torch import Tensor
 
-from baton import datasets, metrics
+from baton import algorithms, datasets, metrics
 from baton.constants import Tell, silent
 from baton.errors import BadInput
 from baton.lanes import Params
@@ -68,6 +68,12 @@ class Watching(Simulation):
         return self._last[1]
 
 
+def applies(setting: Setting) -> bool:
+    """Whether a model goes from site to site, or from them to a server."""
+    algorithm = algorithms.build(setting.algorithm)
+    return algorithm.sends and algorithm.personal is None
+
+
 def measure(setting: Setting, at: Sequence[int], device: torch.device, tell: Tell = silent) -> list[Hops]:
     """Rounds `at` (0 is the first) of the setting's run, which is trained up to there; to where it diverges."""
     for round in at or [-1]:
@@ -79,7 +85,7 @@ def measure(setting: Setting, at: Sequence[int], device: torch.device, tell: Tel
     asked, found, snapshot = program.evaluate.asked, [], start(program)
     if asked is None or asked.sites is None:
         raise BadInput("measure: this data set does not say whose its test rows are; hops need sites with rows")
-    if program.algorithm.personal is not None:
+    if not applies(setting):
         raise BadInput(f"measure: with {program.called!r} no model is handed on; 'sequential' or 'parallel' is right")
     label, where = metrics.label(spec), asked.sites
     rounds = iter(advance(program, snapshot))

@@ -36,7 +36,8 @@ def load(study: Study, panels: Sequence[Panel], hops: Callable[[Setting], list[H
     """Of each line's best value, its first seed."""
     del study
     curves = [(panel, line, curve) for panel in panels for line, curve in panel.curves.items()]
-    return [Told(p, line, hops(c.drawn[0].setting)) for p, line, c in curves if c.done and c.drawn[0].diverged is None]
+    done = ((p, line, c.drawn[0]) for p, line, c in curves if c.done and c.drawn[0].diverged is None)
+    return [Told(p, line, found) for p, line, run in done if (found := hops(run.setting))]
 
 
 def table(study: Study, told: Sequence[Told]) -> tuple[list[str], list[list[str]]]:

@@ -84,13 +84,15 @@ def asked(study: Study) -> Asked:
     """What a study with [tune] asks of a method."""
     if study.tune is None:
         raise BadInput(f"tune: study {study.name!r} has no table [tune]; '[tune]' and 'over = [\"lr\"]' is right")
-    return Asked(study.tune, study.report.sign, study)
+    return Asked(study.tune, -1 if study.tune.by == "loss" else study.report.sign, study)
 
 
 def scored(study: Study) -> str:
-    """What candidates are chosen by: the study's metric on samples that were held back, where it is a test set's."""
-    held = study.tune is not None and study.tune.on == "validation"
-    return study.report.metric.replace("test_", "validation_", 1) if held else study.report.metric
+    """What candidates are chosen by: the study's metric, or the loss, on samples held back where it is a test set's."""
+    if study.tune is None:
+        return study.report.metric
+    metric = "test_loss" if study.tune.by == "loss" else study.report.metric
+    return metric.replace("test_", "validation_", 1) if study.tune.on == "validation" else metric
 
 
 def tried(study: Study, setting: Setting) -> Setting:

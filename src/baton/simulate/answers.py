@@ -7,8 +7,11 @@ import torch
 from numpy.typing import NDArray
 
 from baton import datasets
+from baton.metrics import predicted
 from baton.nn.flops import flops
+from baton.seam import State
 from baton.setting import Setting
+from baton.simulate import personal
 from baton.simulate.arithmetic import arithmetic
 from baton.simulate.program import Program
 from baton.store import Store
@@ -19,7 +22,7 @@ ROWS = 4096  # answered at once
 
 
 def right(settings: Sequence[Setting], store: Store) -> dict[str, NDArray[np.bool_]]:
-    """Run id -> [n]. Left out: data without classes, a model a client, and what would take too long."""
+    """Run id -> [n]. Left out: data without classes, models of clients' own without rows of their own; what is slow."""
     found: dict[str, NDArray[np.bool_]] = {}
     shapes: dict[str, list[Setting]] = {}
     for s in {s.run_id: s for s in settings}.values():
@@ -38,8 +41,10 @@ def _answers(settings: Sequence[Setting], runs: int, store: Store) -> dict[str, 
         return {}
     program = Program(settings, torch.device("cpu"))
     count = program.clients.test_y.shape[1]
-    if program.algorithm.personal is not None or runs * count * flops(program.net.module, program.net.sample) > MOST:
+    if runs * count * flops(program.net.module, program.net.sample) > MOST:
         return {}
+    if program.algorithm.personal is not None:
+        return _personal(program, store)
     each = [store.params(s.run_id) for s in settings]
     params = {name: torch.stack([own[name] for own in each]) for name in each[0]}
     pool, labels = program.clients.test_x.flatten(0, 1), program.clients.test_y.flatten()
@@ -47,6 +52,20 @@ def _answers(settings: Sequence[Setting], runs: int, store: Store) -> dict[str, 
     parts = []
     for begin in range(0, count, ROWS):
         places = first + torch.arange(begin, min(count, begin + ROWS))
-        parts.append(program.legs.outputs(params, pool, places).argmax(-1) == labels[places])
+        parts.append(predicted(program.legs.outputs(params, pool, places)) == labels[places])
     answers = torch.cat(parts, 1).numpy()
     return {s.run_id: answers[lane] for lane, s in enumerate(settings)}
+
+
+def _personal(program: Program, store: Store) -> dict[str, NDArray[np.bool_]]:
+    """The same where each client uses a model of its own: it answers its own rows, and all rows have to be someone's."""
+    own, asked = program.algorithm.personal, program.evaluate.asked
+    if own is None or asked is None or asked.owner is None:
+        return {}
+    states = [store.state(s.run_id) for s in program.settings]
+    stacked = State(*({n: torch.stack([each[i][n] for each in states]) for n in states[0][i]} for i in range(2)))
+    made, known = personal.answers(program.legs, own(stacked), program.clients, asked.owner, asked.of_lane)
+    if not bool(known.all()):
+        return {}
+    right = (predicted(made) == asked.labels[asked.of_lane]).numpy()
+    return {s.run_id: right[lane] for lane, s in enumerate(program.settings)}

@@ -211,6 +211,10 @@ class Store:
         """The final model of a complete run, without the lane axis."""
         return self._tensors(run_id, (SERVER, CLIENTS))
 
+    def state(self, run_id: str) -> State:
+        """What server and clients were handed at the end of a complete run: the model, and what the server keeps."""
+        return drawers(self._tensors(run_id, (CLIENTS,)))[0]
+
     def _tensors(self, run_id: str, but: tuple[str, ...] = ()) -> Params:
         try:
             return files.load(self._state(run_id), but)

@@ -105,6 +105,9 @@ class Tune(Checked):
     method: str = Field(default="simple", description="a name of baton.search.rules.METHODS")
     over: Annotated[list[str], AfterValidator(_searched)] = Field(default=["lr"], description="the fields searched")
     on: Literal["validation", "test"] = Field(default="validation", description="samples to choose by")
+    by: Literal["metric", "loss"] = Field(
+        default="metric", description="what to choose by: the report's metric, or the loss"
+    )
     share: Annotated[float, _held(lambda x: 0 < x < 1, "a part of the samples, above 0, below 1, is right")] = Field(
         default=0.2, description="of each client's samples held back in the search"
     )
