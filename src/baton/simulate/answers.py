@@ -58,7 +58,7 @@ def _answers(settings: Sequence[Setting], runs: int, store: Store) -> dict[str, 
 
 
 def _personal(program: Program, store: Store) -> dict[str, NDArray[np.bool_]]:
-    """The same where each client uses a model of its own: it answers its own rows, and all rows have to be someone's."""
+    """The same where each client uses a model of its own: it answers its own rows; every row has to be someone's."""
     own, asked = program.algorithm.personal, program.evaluate.asked
     if own is None or asked is None or asked.owner is None:
         return {}
