@@ -209,7 +209,7 @@ def test_text_in_the_numbers_cannot_end_their_script(store: Store, tmp_path: Pat
 
 
 def tuned(**changes: Any) -> Study:
-    tune = {"method": "coarse-fine", "short": 4, "within": 3.0, "last": 1}
+    tune = {"on": "test", "method": "coarse-fine", "short": 4, "within": 3.0, "last": 1}
     return make("tuned", groups={}, tune=tune, report={"last": 1}, **changes)
 
 
@@ -258,7 +258,7 @@ def test_a_search_in_which_everything_diverged_says_so(store: Store, tmp_path: P
 # In a browser.
 
 TUNED = {
-    "tune": {"method": "coarse-fine", "short": 4, "within": 3.0, "last": 1},
+    "tune": {"on": "test", "method": "coarse-fine", "short": 4, "within": 3.0, "last": 1},
     "groups": {"<b>one</b>": {"partition": "iid"}, "two": {"partition": "exdir:C=2,alpha=10"}},
 }
 

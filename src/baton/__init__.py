@@ -19,16 +19,32 @@ if TYPE_CHECKING:
     from typing import Any
 
 __version__ = "0.2.0"
-__all__ = ["BadInput", "Run", "Runs", "Setting", "Store", "Study", "advise", "run", "study", "theory", "tune"]
+__all__ = [
+    "BadInput",
+    "Data",
+    "Run",
+    "Runs",
+    "Setting",
+    "Store",
+    "Study",
+    "advise",
+    "compare",
+    "run",
+    "study",
+    "theory",
+    "tune",
+]
 
 _HOMES = {  # name -> the module that has it; "": it is one. Their types are in __init__.pyi
     "BadInput": "errors",
+    "Data": "datasets",
     "Run": "trained",
     "Runs": "trained",
     "Setting": "setting",
     "Store": "store",
     "Study": "study",
     "advise": "api",
+    "compare": "api",
     "run": "api",
     "study": "",
     "theory": "",

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from baton.advice import Measure, Verdict, of_setting, verdict, words
-from baton.advice import probe as probes
-from baton.search import choices, missing, reader, save
+from baton.advice import Measure, Verdict, words
+from baton.advice.asked import ask
+from baton.advice.budget import parse as parsed
+from baton.comparison import SEEDS, Comparison, look, trained
+from baton.search import choices, missing, save
 from baton.search.rules import Choice
 from baton.setting import Setting
 from baton.simulate import memory as mem
@@ -74,7 +76,8 @@ class Advice(NamedTuple):
 
 def advise(
     setting: Setting,
-    probe: float = 0.1,
+    algorithms: Sequence[str] = (),
+    budget: str = "10%",
     seeds: int = 3,
     runs: str | Path = "runs",
     device: str = "auto",
@@ -82,10 +85,41 @@ def advise(
     quiet: bool = False,
     precision: str = "auto",
 ) -> Advice:
-    """Sequential or parallel, at which learning rate and clip: a part of the rounds is tried with both, over a grid."""
-    by = of_setting(setting)
-    wanted = probes.runs(setting, by.metric, probe, seeds)
-    tried = run(wanted, runs, device, memory, quiet, precision)
-    last = probes.last(wanted[0], by.metric)
-    found = verdict(probes.candidates(wanted, reader(Store(runs), by.metric), by.metric, last), by)
-    return Advice(found, by, tried)
+    """Which algorithm, at which learning rate and clip: a part of the rounds is tried with each, over a grid.
+
+    algorithms: two or more; none: sequential and parallel. budget: that part, such as 10%, or a time to use up, 2min.
+    """
+    store = Store(runs)
+
+    def train(todo: list[Setting]) -> None:
+        run(todo, runs, device, memory, quiet, precision)
+
+    found = ask(setting, parsed(budget), seeds, algorithms, train, store)
+    return Advice(found.verdict, found.by, Runs(Run(store.read(s.run_id), store) for s in found.probe))
+
+
+def compare(
+    algorithms: Sequence[str] = ("sequential", "parallel"),
+    lrs: Sequence[float] = (),
+    seeds: int = SEEDS,
+    metric: str = "",
+    out: str | Path | None = None,
+    runs: str | Path = "runs",
+    device: str = "auto",
+    memory: str | None = None,
+    quiet: bool = False,
+    precision: str = "auto",
+    **setting: Any,
+) -> Comparison:
+    """Two or more algorithms on one setting, each at its best rate, over seeds: their numbers and a verdict.
+
+    Rates are chosen on samples that clients hold back: from lrs, or from a few and what lies beyond them. out: a
+    folder for the report; setting: fields of a Setting. Stored runs have `Runs.compare`.
+    """
+    rates, store = [setting["lr"]] if "lr" in setting else lrs, Store(runs)
+
+    def train(todo: list[Setting]) -> None:
+        run(todo, runs, device, memory, quiet, precision)
+
+    study = trained(setting, store, train, algorithms, rates, seeds, metric)
+    return look(study, store, Path(out) if out else None)

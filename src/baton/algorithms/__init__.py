@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from baton.algorithms.alone import alone
 from baton.algorithms.base import Algorithm
 from baton.algorithms.checks import held_to
 from baton.algorithms.fedavgm import fedavgm
 from baton.algorithms.fedprox import fedprox
 from baton.algorithms.fedseq import fedseq
 from baton.algorithms.parallel import parallel
+from baton.algorithms.pooled import pooled
 from baton.algorithms.scaffold import scaffold
 from baton.algorithms.sequential import sequential
 from baton.algorithms.splitfed import splitfed
@@ -27,10 +29,15 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "fedseq": fedseq,
     "ssl": ssl,
     "splitfed": splitfed,
+    "alone": alone,
+    "pooled": pooled,
 }
+
+CANDIDATES = ("sequential", "parallel", "parallel:weighting=size")  # specs that 'baton advise' tries
 
 __all__ = [
     "ALGORITHMS",
+    "CANDIDATES",
     "Algorithm",
     "Cohort",
     "Leg",

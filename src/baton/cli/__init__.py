@@ -7,6 +7,7 @@ import sys
 from baton.cli import (
     advise,
     bounds,
+    compare,
     constants,
     crossover,
     data,
@@ -29,6 +30,7 @@ __all__ = [
     "advise",
     "app",
     "bounds",
+    "compare",
     "constants",
     "crossover",
     "data",

@@ -25,14 +25,22 @@ if TYPE_CHECKING:
     from baton.advice import Bounds, Hits, Measure, Verdict
     from baton.setting import Setting
 
-ADVISED = ("algorithm", "lr", "clip")
+ADVISED = ("lr", "clip")
 
 
 @app.command()
 @flags.listing_no(*ADVISED)
 def advise(
     fields: dict[str, Any],
-    probe: Annotated[float, typer.Option("--probe", metavar="X", help="Part of the rounds that are tried.")] = 0.1,
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--algorithm", "-a", metavar="NAME", help="One of those tried \\[sequential, parallel, by size too]."
+        ),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="10%|2min", help="Part of the rounds that are tried, or a time to use.")
+    ] = "10%",
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Seeds of the probe, from --seed on.")] = 3,
     bounds: Annotated[bool, typer.Option("--bounds/--no-bounds", help="Set the paper's bounds beside it.")] = True,
     check: Annotated[
@@ -49,34 +57,39 @@ def advise(
 ) -> None:
     """Sequential or parallel, which learning rate and clip, how sure, and why.
 
-    Short runs of both algorithms over a grid of rates decide; the bounds at the measured constants explain.
+    Short runs of all candidates over a grid of rates decide; the bounds at the measured constants explain.
     """
     use_data_dir(data_dir)
     given = flags.given(fields)
+    from baton.advice import budget as budgets
+
+    limit = budgets.parse(budget)
     if check:
+        if not limit.part:
+            raise BadInput(f"budget: {budget!r}; stored runs are looked at for a part of their rounds, such as 10%")
         if given:
             raise BadInput(f"check: a study gives its own settings, so --check goes without {', '.join(given)}")
-        _check(check, runs, probe, seeds, as_json)
+        _check(check, runs, limit.part, seeds, as_json)
         return
     for field in ADVISED:
         if field in given:
             raise BadInput(f"{field}: {given[field]!r} is given, but it is what 'baton advise' finds; leave it out")
-    from baton import search
-    from baton.advice import of_setting, plain, verdict
-    from baton.advice import probe as probes
+    from baton.advice import plain, words
+    from baton.advice.asked import ask
     from baton.store import Store
 
-    setting, store = flags.setting(fields), Store(runs)
-    by = of_setting(setting)
-    wanted = probes.runs(setting, by.metric, probe, seeds)
-    train(wanted, store, device, memory, quiet or as_json, precision=precision)
-    last = probes.last(wanted[0], by.metric)
-    found = verdict(probes.candidates(wanted, search.reader(store, by.metric), by.metric, last), by)
-    beside = _bounds(setting, found, device, quiet or as_json) if bounds else None
+    setting, store, hush = flags.setting(fields), Store(runs), quiet or as_json
+
+    def training(todo: "list[Setting]") -> None:
+        train(todo, store, device, memory, hush, precision=precision)
+
+    by, wanted, last, found = ask(setting, limit, seeds, algorithm or (), training, store)
+    following = words.following(found, given)
+    beside = _bounds(setting, found, device, hush) if bounds else None
     if as_json:
-        print_json(plain.advice(setting, wanted, last, by, found, beside))
+        print_json(plain.advice(setting, wanted, last, by, found, beside, following))
     else:
-        _print(setting, wanted, last, by, found, beside)
+        _print(setting, wanted, last, by, found, beside, following)
 
 
 def _bounds(setting: "Setting", found: "Verdict", device: str, quiet: bool) -> "Bounds | str":
@@ -106,11 +119,14 @@ def _print(
     by: "Measure",
     found: "Verdict",
     beside: "Bounds | str | None",
+    following: str,
 ) -> None:
     from baton.advice import words
 
     seeds = len({s.seed for s in wanted})
     print(words.advice(found))
+    if following:
+        print(f"next: {following}")
     print(f"\nThe probe: {len(wanted)} runs, {wanted[0].rounds} of {setting.rounds} rounds, ", end="")
     print(f"{words.many(seeds, 'seed')}, {by.metric} over the last {words.many(last, 'evaluation')}")
     for name, own in found.sides.items():

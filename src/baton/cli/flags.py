@@ -38,7 +38,10 @@ Latency = Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="Of eve
 
 
 def of_a_setting(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with a flag for every field of a setting; it is given them by name in one dict, `fields`."""
+    """The command with a flag for every field of a setting; it is given them by name in one dict, `fields`.
+
+    A flag that the command has of its own takes the place of the field's.
+    """
     return listing_no(*())(command)
 
 
@@ -48,11 +51,11 @@ def listing_no(*unlisted: str) -> Callable[[Callable[..., None]], Callable[..., 
     def made(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def called(**words: Any) -> None:
-            command({name: words.pop(name) for name in FLAGS}, **words)
+            command({name: words.pop(name) if name in hints else None for name in FLAGS}, **words)
 
-        own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in list(signature(command).parameters.values())[1:]]
         hidden = {n: Annotated[FIELDS[n].kind | None, _option(n, FIELDS[n], hidden=True)] for n in unlisted}
-        hints = FLAGS | hidden
+        hints = {n: hint for n, hint in (FLAGS | hidden).items() if n not in signature(command).parameters}
+        own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in list(signature(command).parameters.values())[1:]]
         fields = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=hint) for n, hint in hints.items()]
         called.__signature__ = Signature([*fields, *own])  # type: ignore[attr-defined]
         called.__annotations__ = {p.name: p.annotation for p in (*fields, *own)}

@@ -12,6 +12,7 @@ import typer
 from baton.cli import complete, cuts, table
 from baton.cli.common import Json, Runs, app, print_json
 from baton.cli.complete import TITLES
+from baton.cli.sites import print_sites, sites_of
 from baton.cli.stored import counted, print_runs, stored
 from baton.errors import BadInput
 
@@ -24,8 +25,8 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="datasets, partitions, models, algorithms, schedules, lr_schedules, failures, policies, studies or "
-            "runs; with what each does.",
+            help="datasets, partitions, models, algorithms, schedules, lr_schedules, failures, policies, metrics, "
+            "studies or runs; with what each does.",
             autocompletion=complete.a_thing,
         ),
     ] = "",
@@ -89,10 +90,11 @@ def list_(
         raise BadInput("list: --algorithm, --where and --sort go with 'runs'; 'baton list runs --sort result' is right")
     from baton import study as studies
     from baton.errors import nearest
+    from baton.metrics import METRICS
     from baton.names import columns, says, signature
     from baton.setting import ROOMS
 
-    rooms = {TITLES.get(room, f"{room}s"): known for room, known in ROOMS.items()}
+    rooms = {TITLES.get(room, f"{room}s"): known for room, known in ROOMS.items()} | {"metrics": METRICS}
     found: dict[str, list[str]] = {room: [signature(n, f) for n, f in known.items()] for room, known in rooms.items()}
     about = {n: {"says": says(f), "lanes": columns(f)} for n, f in rooms.get(what, {}).items()}
     found["studies"] = studies.shipped()
@@ -175,6 +177,7 @@ def show(run: str, runs: Path) -> None:
         print(*words.titled(title, text, room), sep="\n")
     print()
     print(*evaluations.lines(found, room), sep="\n")
+    print_sites(store, run_id)
 
 
 def _past(store: "Store", run_id: str) -> list[tuple[str, str]]:
@@ -215,4 +218,4 @@ def as_dict(store: "Store", run_id: str) -> dict[str, Any]:
         "made_of": found.setting.made_of._asdict(),
         "how": found.how,
         "metrics": metrics,
-    }
+    } | sites_of(store, run_id)

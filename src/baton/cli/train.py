@@ -28,6 +28,7 @@ from baton.cli.common import (
     use_data_dir,
 )
 from baton.cli.constants import DRAWS, drift_of, print_drift
+from baton.cli.hops import hops_of, print_hops
 from baton.cli.look import as_dict, show
 from baton.errors import BadInput
 from baton.notice import many
@@ -51,7 +52,12 @@ def run(
     again: Again = False,
     anyway: Anyway = False,
     measure: Annotated[
-        str, typer.Option("--measure", metavar="drift", help="Client drift of some rounds too; see 'baton drift'.")
+        str,
+        typer.Option(
+            "--measure",
+            metavar="drift|hops",
+            help="Too: client drift of some rounds ('baton drift'), or every site after every hand-over.",
+        ),
     ] = "",
     quiet: Quiet = False,
     as_json: Json = False,
@@ -60,19 +66,24 @@ def run(
     use_data_dir(data_dir)
     from baton.store import Store
 
-    if measure not in ("", "drift"):
-        raise BadInput(f"measure: {measure!r}; 'drift' is right")
+    if measure not in ("", "drift", "hops"):
+        raise BadInput(f"measure: {measure!r}; 'drift' or 'hops' is right")
     setting, store = flags.setting(fields | {"smash_noise": smash_noise}), Store(runs)
     anew([setting], store, again)
     train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway)
-    drifts = drift_of(setting, "", DRAWS, False, device, memory, quiet or as_json)[0] if measure else []
+    silent = quiet or as_json
+    drifts = drift_of(setting, "", DRAWS, False, device, memory, silent)[0] if measure == "drift" else []
+    hops = hops_of(setting, store, device, silent) if measure == "hops" else []
     if as_json:
-        more = {"drift": [drift._asdict() for drift in drifts]} if measure else {}
+        more = {"drift": [drift._asdict() for drift in drifts]} if measure == "drift" else {}
+        more |= {"hops": [each._asdict() for each in hops]} if measure == "hops" else {}
         print_json(as_dict(store, setting.run_id) | more)
     elif not quiet:
         show(setting.run_id, runs)
-        if measure:
+        if measure == "drift":
             print_drift(setting, drifts, [], DRAWS)
+        for each in hops:
+            print_hops(each)
         known = {each.name or each.callback.__name__ for each in app.registered_commands if each.callback}
         print("", *words.following(store.read(setting.run_id), runs, known), sep="\n")
 
@@ -100,8 +111,11 @@ def sweep(
     use_data_dir(data_dir)
     from baton import study as studies
     from baton.store import Store
+    from baton.study import measured
 
-    wanted, store = studies.read(study, scale).settings, Store(runs)
+    found, store = studies.read(study, scale), Store(runs)
+    wanted = found.settings
+    measured.check(found.report, [s for s in wanted if not store.complete(s.run_id)], load=True)
     if dry_run:
         _print_plan(wanted, store, device, memory, as_json)
         return
@@ -150,14 +164,15 @@ def train(
 
 
 def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memory: str | None, as_json: bool) -> None:
+    from baton.clients import steps as steps_of
     from baton.simulate import memory as mem
     from baton.simulate.arithmetic import device_of
     from baton.sweep import plan
 
     found = plan(settings, store, device_of(device), mem.parse(memory) if memory else None)
     lanes = [len(chunk) for chunk in found.chunks]
-    steps = [sum(s.steps for s in chunk) for chunk in found.chunks]
-    samples = sum(s.steps * s.batch_size for chunk in found.chunks for s in chunk)
+    steps = [sum(steps_of(s) for s in chunk) for chunk in found.chunks]
+    samples = sum(steps_of(s) * s.batch_size for chunk in found.chunks for s in chunk)
     if as_json:
         counts = {"runs": len(settings), "complete": found.done, "programs": found.programs, "chunks": len(lanes)}
         print_json(counts | {"lanes": lanes, "steps": sum(steps), "samples": samples, "memory": found.memory})
@@ -168,6 +183,6 @@ def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memo
     print(f"memory {mem.readable(found.memory)}" + (f"; a lane needs {each}" if each else ""))
     for number, (chunk, count, cost) in enumerate(zip(found.chunks, lanes, steps, strict=True), 1):
         s = chunk[0]
-        what = f"{s.algorithm}, {s.model}, M={s.clients} S={s.participants} K={s.local_steps} R={s.rounds}"
-        print(f"  chunk {number}: {what}", f"    {many(count, 'lane')} x {s.steps:,} steps = {cost:,}", sep="\n")
+        what = f"{s.algorithm}, {s.model}, M={s.clients} S={s.participants} {s.length.replace(' ', '')} R={s.rounds}"
+        print(f"  chunk {number}: {what}", f"    {many(count, 'lane')} x {steps_of(s):,} steps = {cost:,}", sep="\n")
     print(f"{sum(steps):,} SGD steps over at most {samples:,} samples")
