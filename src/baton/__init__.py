@@ -6,12 +6,14 @@
     runs = baton.run([setting, setting.model_copy(update={"algorithm": "parallel"})])
     runs.frame(), runs.plot()                       # a pandas table, a picture
     runs[0].module(), runs[0].predict(x)            # the trained torch.nn.Module, labels of samples
+    print(runs.compare())                           # how far apart they are, and whether one can tell
+    print(baton.compare(dataset="breast_cancer"))   # both at their best learning rates, over seeds: which is ahead
     print(baton.advise(setting))                    # which of the two, from a short probe
     baton.tune(baton.study.read("digits"))          # a grid search
     baton.theory.bound("sequential", "convex", L=1, sigma=1, zeta=1, D=1, M=10, K=5, R=1000)
 
-Setting: the knobs of one run. Study: a TOML file of many. Store: a folder of runs. BadInput: what is raised where
-something is not right, in one line.
+Setting: the knobs of one run. Data: arrays in place of a data set's name. Study: a TOML file of many settings. Store: a
+folder of runs. BadInput: what is raised where something is not right, in one line.
 """
 
 TYPE_CHECKING = False  # nothing is imported here: under `python -m` the working folder still comes first

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import nn
 
+    from baton.comparison import Comparison
+
 RESULTS = ("test_accuracy", "distance", "test_loss")  # what a run came to: the first there is
 
 
@@ -93,6 +95,18 @@ class Run:
         """A pandas DataFrame: a row an evaluation, a column a metric."""
         kept = {name: x for name, x in self.metrics.items() if name == "round" or not np.isnan(x).all()}
         return _pandas().DataFrame(kept).astype({"round": int})
+
+    def sites(self) -> Any:
+        """A pandas DataFrame: a row an evaluation and site; n, its test rows, and a column a metric."""
+        found = self._store.sites(self.id) if self.complete else None
+        if found is None:
+            raise BadInput("sites: none were measured in this run; metrics='accuracy' in its setting measures them")
+        heads = {
+            "round": np.repeat(found.rounds, len(found.names)),
+            "site": found.names * len(found.rounds),
+            "n": found.rows * len(found.rounds),
+        }
+        return _pandas().DataFrame(heads | {label: table.ravel() for label, table in found.values.items()})
 
     def plot(self, metric: str = "") -> Picture:
         """A metric over rounds."""
@@ -179,6 +193,21 @@ class Runs(Sequence[Run]):
         if name not in known:
             raise BadInput(f"metric: no {name!r}; {nearest(name, known)}")
         return Picture(plotted.figure([(run.setting, run.metrics) for run in self], name))
+
+    def compare(self, metric: str = "", out: str | Path | None = None) -> "Comparison":
+        """Those that differ in their seed only are one line: how far lines are apart, and which is ahead.
+
+        metric: the data set's own unless named; out: a folder for the report.
+        """
+        from baton.comparison import look, of_runs
+
+        if not self._runs:
+            raise BadInput("compare: no runs")
+        first, *others = [run._store for run in self]
+        if any(other.root != first.root for other in others):
+            raise BadInput("compare: runs of several stores; those of one are right")
+        study = of_runs([run.setting for run in self], metric)
+        return look(study, first, Path(out) if out else None, typed=False)
 
     def __repr__(self) -> str:
         return "\n".join([f"{len(self)} run{'s' * (len(self) != 1)}", *(f"  {run!r}" for run in self)])

@@ -35,7 +35,7 @@ def advise(
     algorithm: Annotated[
         list[str] | None,
         typer.Option(
-            "--algorithm", "-a", metavar="NAME", help="One of those tried \\[sequential, parallel, by size too]."
+            "--algorithm", "-a", metavar="NAME", help="One of those tried [sequential, parallel, by size too]."
         ),
     ] = None,
     budget: Annotated[
@@ -149,7 +149,7 @@ def _check(name: str, runs: Path, part: float, seeds: int, as_json: bool) -> Non
     """Nothing is trained: the beginnings of the stored runs are the probe."""
     from baton import study as studies
     from baton.advice import hits, plain
-    from baton.report.words import called
+    from baton.report.words import told
     from baton.store import Store
 
     study = studies.read(name)
@@ -157,7 +157,7 @@ def _check(name: str, runs: Path, part: float, seeds: int, as_json: bool) -> Non
     if not found.rows:
         what = f"no setting of {name} with the whole grids of both algorithms"
         raise BadInput(f"check: {str(runs)!r} has {what}; 'baton sweep {name}' trains them")
-    labels = [", ".join([hit.group, *(called(study, f, x) for f, x in hit.fields.items())]) for hit in found.rows]
+    labels = [", ".join([hit.group, *told(study, hit.fields)]) for hit in found.rows]
     if as_json:
         print_json({"study": study.name, "probe": part, **plain.checked(found, labels)})
     else:

@@ -24,16 +24,16 @@ def compare(
     ] = None,
     algorithm: Annotated[
         list[str] | None,
-        typer.Option("--algorithm", "-a", metavar="NAME", help="One of those compared \\[sequential, parallel]."),
+        typer.Option("--algorithm", "-a", metavar="NAME", help="One of those compared [sequential, parallel]."),
     ] = None,
     lrs: Annotated[
         str,
         typer.Option(
-            "--lrs", metavar="X,Y,...", help="Rates to choose from \\[0.01 to 0.3, and beyond where that is better]."
+            "--lrs", metavar="X,Y,...", help="Rates to choose from [0.01 to 0.3, and beyond where that is better]."
         ),
     ] = "",
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Seeds, from --seed on.")] = 5,
-    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="Compared by this \\[the data set's].")] = "",
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="Compared by this [the data set's].")] = "",
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Write the report with its figures here.", show_default=False),

@@ -51,7 +51,7 @@ def a_study(incomplete: str) -> list[str]:
 
 def a_thing(incomplete: str) -> list[str]:
     """A completer for what `baton list` lists."""
-    return _begun([*(TITLES.get(field, f"{field}s") for field in ROOMS), "studies", "runs"], incomplete)
+    return _begun([*(TITLES.get(field, f"{field}s") for field in ROOMS), "metrics", "studies", "runs"], incomplete)
 
 
 def _begun(words: list[str], incomplete: str) -> list[str]:

@@ -1,5 +1,6 @@
 """A run's last evaluations as a table."""
 
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ LATER = ("train_random_loss", "train_random_accuracy")  # of least interest: the
 
 def lines(found: "Run", room: int) -> list[str]:
     """The rounds and what was measured, as far as it fits; what does not is named below."""
-    names = [name for name, x in found.metrics.items() if name != "round" and _tells(found.metrics, name)]
+    names = [name for name, x in found.metrics.items() if _tells(found.metrics, name)]
     names.sort(key=lambda name: (name in LATER) + 2 * (name in SENT))
     rounds = found.metrics["round"][-LAST:]
     columns = [Column("round", [f"{r:.0f}" for r in rounds])]
@@ -26,13 +27,16 @@ def lines(found: "Run", room: int) -> list[str]:
     said = [f"  {line}" for line in laid(shown, room - 2)]
     left = [name.replace("_", " ") for name in names[len(shown) - 1 :]]
     if left:
-        said += ["", f"  not shown: {', '.join(left)}; 'baton show --json' has all"]
+        text = f"not shown: {', '.join(left)}; 'baton show --json' has all"
+        said += ["", *wrap(text, room, initial_indent="  ", subsequent_indent="  ")]
     return said
 
 
 def _tells(metrics: "Metrics", name: str) -> bool:
     """Whether it was measured, and is neither zero throughout nor the same as another, as with S = M."""
     x, twin = metrics[name], metrics.get(name.replace("_random", ""))
+    if name == "round" or name.startswith(("site_", "class_")):  # these have tables of their own
+        return False
     if not (x == x).any() or (name in SENT and not (x > 0).any()):
         return False
     return name not in LATER or twin is None or not np.array_equal(x, twin, equal_nan=True)

@@ -29,7 +29,7 @@ def print_sites(store: "Store", run_id: str) -> None:
     if found is None or not found.rounds:
         return
     labels, last = list(found.values), {label: table[-1].tolist() for label, table in found.values.items()}
-    print(f"sites at round {found.rounds[-1]}: {store.about(run_id).sites}")
+    print(f"\nsites at round {found.rounds[-1]}: {store.about(run_id).sites}")
     wide = min(28, max(6, *map(len, found.names)))
     shown = labels[: max(1, (78 - wide - 8) // 13)]
     print(f"  {'site':{wide}} {'n':>7}" + "".join(f" {_head(label):>12}" for label in shown))
@@ -58,7 +58,7 @@ def _print_classes(store: "Store", run_id: str) -> None:
     own = [name for name in metrics if name.startswith("class_") and len(metrics[name])]
     if own:
         cells = [f"{name.split('_')[1]}: {_number(float(metrics[name][-1]))}" for name in own]
-        print("accuracy by class, %:")
+        print("\naccuracy by class, %:")
         for first in range(0, len(cells), 6):
             print("  " + "".join(f"{cell:13}" for cell in cells[first : first + 6]).rstrip())
 

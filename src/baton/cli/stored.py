@@ -89,7 +89,7 @@ def _store(runs: Path) -> "Store":
 
 def _field(word: str, also: Sequence[str] = ()) -> str:
     """The field that a person means: its name, or the paper's letter."""
-    letters = {letter: field for field, letter in HEADS.items()} | {"K": "local_steps"}
+    letters = {letter: field for field, letter in HEADS.items()} | {"E": "epochs"}
     name = letters.get(word, word.replace("-", "_"))
     known = (*FIELDS, "state", "run", *also)
     if name not in known:
@@ -145,7 +145,7 @@ def _lines(found: list[dict[str, Any]]) -> list[str]:
     columns.append(table.Column("result", [_result(run) for run in found]))
     for name in TABLE:
         if name not in alike:
-            cells = [f"{run[name]:g}" if isinstance(run[name], float) else str(run[name]) for run in found]
+            cells = [_cell(run, name) for run in found]
             words = isinstance(found[0][name], str)
             columns.append(table.Column(HEADS.get(name, name), cells, words, words))
     said = [f"  all: {', '.join(_common(name, found[0][name]) for name in TABLE if name in alike)}"] if alike else []
@@ -153,6 +153,13 @@ def _lines(found: list[dict[str, Any]]) -> list[str]:
     means = ", ".join(sorted(metric.replace("_", " ") for metric in metrics))
     said += [f"  result: {means} of the last evaluation"] if means else []
     return [*said, "", *(f"  {line}" for line in table.lines(columns, room - 2))]
+
+
+def _cell(run: dict[str, Any], name: str) -> str:
+    """A field; a leg of so many passes has no K, and E stands in its place."""
+    if name == "local_steps" and run["epochs"]:
+        return f"E={run['epochs']}"
+    return f"{run[name]:g}" if isinstance(run[name], float) else str(run[name])
 
 
 def _common(name: str, x: Any) -> str:

@@ -84,11 +84,11 @@ def _next(todo: list[Any]) -> str:
 
 def _print(study: "Study", found: "list[Choice]") -> None:
     """Cell by cell: what every candidate scored, what was kept and why."""
-    from baton.report.words import called
+    from baton.report.words import told
 
     fields = [field for field in found[0].cell.fields if len({str(c.cell.fields[field]) for c in found}) > 1]
     for choice in found:
-        where = ", ".join([choice.cell.group, *(called(study, f, choice.cell.fields[f]) for f in fields)])
+        where = ", ".join([choice.cell.group, *told(study, {f: choice.cell.fields[f] for f in fields})])
         print(where)
         for stage in choice.stages:
             if stage.scores:

@@ -1,11 +1,12 @@
 """A run in words: what it was trained on, how, and what comes next."""
 
 from pathlib import Path
+from shlex import quote
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from baton.cli.table import width
-from baton.fields import FIELDS
+from baton.fields import FIELDS, Fields
 
 if TYPE_CHECKING:
     from baton.setting import Setting
@@ -17,6 +18,13 @@ SPOKEN = {  # what a name stands for; others are their own names
     "fashion_mnist": "Fashion-MNIST",
     "cifar10": "CIFAR-10",
     "cinic10": "CINIC-10",
+    "breast_cancer": "breast cancer at four made-up hospitals",
+    "heart": "heart disease at four hospitals",
+    "csv": "a table",
+    "npz": "arrays",
+    "npy": "arrays",
+    "images": "pictures",
+    "data": "arrays",
     "quadratic": "two quadratics",
     "quadratic_random": "random quadratics",
     "logistic": "logistic regression",
@@ -26,7 +34,8 @@ SPOKEN = {  # what a name stands for; others are their own names
     "vgg9": "VGG-9",
     "resnet18": "ResNet-18",
 }
-SAID = ("dataset", "partition", "model", "algorithm", "clients", "participants", "local_steps", "rounds", "batch_size")
+SAID = {"dataset", "partition", "model", "algorithm", "clients", "participants", "local_steps", "epochs", "rounds"}
+SAID |= {"batch_size", "lr", "seed"}
 TITLE = 10  # characters of what stands at the left
 
 
@@ -46,14 +55,24 @@ def about(s: "Setting", room: int) -> list[str]:
     """A setting in sentences that fit."""
     held = f"{s.clients:,} clients, {s.partition}"
     who = "all of them a round" if s.participants == s.clients else f"{s.participants:,} of them a round"
-    steps = f"K = {s.local_steps} steps on batches of {s.batch_size}"
+    unit, on = ("pass" if s.epochs == 1 else "passes", "in") if s.epochs else ("steps", "on")
+    steps = f"{s.length} {unit} {on} batches of {s.batch_size}"
     parts = {
         "data": f"{spoken(s.dataset)}; {held}",
         "model": spoken(s.model) if s.model.partition(":")[0] != "quadratic" else f"the point x itself ({s.model})",
         "training": f"{s.algorithm}, {who}, {steps}, {s.rounds:,} rounds, lr = {s.lr:g}, seed {s.seed}",
-        "also": ", ".join(f"{name} = {_value(x)}" for name, x in apart(s).items() if name not in (*SAID, "lr", "seed")),
+        "also": ", ".join(f"{name} = {_value(x)}" for name, x in _unusual(s).items()),
     }
     return [line for title, text in parts.items() for line in titled(title, text, room)]
+
+
+def _unusual(s: "Setting") -> dict[str, Any]:
+    """The fields that are not said elsewhere and not as they always are; nothing is looked up, imported or loaded."""
+    from baton.datasets import DATASETS
+
+    known = DATASETS.get(s.dataset.partition(":")[0])
+    usual = {name: getattr(Fields, name) for name in FIELDS} | {"dtype": known.dtype if known else Fields.dtype}
+    return {name: x for name in FIELDS if name not in SAID and (x := getattr(s, name)) != usual[name]}
 
 
 def apart(s: "Setting") -> dict[str, Any]:
@@ -63,6 +82,7 @@ def apart(s: "Setting") -> dict[str, Any]:
     plain = Setting(dataset=s.dataset)
     usual = {name: getattr(plain, name) for name in FIELDS} | {"dataset": FIELDS["dataset"].default}
     usual["participants"] = s.clients
+    usual |= {"local_steps": 0} if s.epochs else {}
     return {name: x for name in FIELDS if (x := getattr(s, name)) != usual[name]}
 
 
@@ -95,7 +115,7 @@ def following(found: "Run", runs: Path, known: set[str]) -> list[str]:
 def _flag(name: str, x: Any) -> str:
     letter, text = FIELDS[name].letter, _value(x)
     text = text if not isinstance(x, float) or float(text) == x else repr(x)
-    return f"-{letter} {text}" if letter else f"--{name.replace('_', '-')} {text}"
+    return f"-{letter} {quote(text)}" if letter else f"--{name.replace('_', '-')} {quote(text)}"
 
 
 def _value(x: Any) -> str:

@@ -107,7 +107,7 @@ def _notes(lines: list[Line], apart: Apart) -> list[str]:
 
 def _told(found: Comparison) -> list[str]:
     """The table, the verdict and what to be careful about, in lines that fit a terminal."""
-    lines = [line for text in (_where(found.study), found.study.about) for line in wrap(text, WIDTH)]
+    lines = [line for text in (_where(found.study), found.study.about) for line in _wrapped(text)]
     sizes = {pair.difference.rows.n for pair in found.pairs if pair.difference.rows}
     seeds = words.counted(len(found.study.values("seed")), "seed")
     about = [f"{words.metric(found.metric)} at the end", f"mean over {seeds}"]
@@ -123,6 +123,11 @@ def _told(found: Comparison) -> list[str]:
     for note in found.notes:
         lines += wrap(f"note: {note}", WIDTH)
     return [*lines, f"open {found.page}"] if found.page else lines
+
+
+def _wrapped(text: str) -> list[str]:
+    """Lines that fit; `K = 5` stays in one."""
+    return [line.replace("\u00a0", " ") for line in wrap(text.replace(" = ", "\u00a0=\u00a0"), WIDTH)]
 
 
 def _where(study: Study) -> str:

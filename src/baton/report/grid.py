@@ -110,7 +110,7 @@ def panels(study: Study, found: Found) -> list[Panel]:
             key = (study.at(setting, report.figures), *(study.at(setting, field) for field in extra))
             cells.setdefault(key, []).append(setting)
         for (figure, *rest), own in cells.items():
-            named = ", ".join(words.called(study, field, value) for field, value in zip(extra, rest, strict=True))
+            named = ", ".join(words.told(study, dict(zip(extra, rest, strict=True))))
             label = ", ".join(filter(None, (group if group != "all" or not named else "", named)))
             by_line = {
                 line: [s for s in own if study.at(s, report.lines) == line] for line in study.values(report.lines, own)

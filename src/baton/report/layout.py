@@ -133,7 +133,7 @@ def heads(study: Study, made: Form) -> list[list[tuple[str, int]]]:
     """The rows of the head: texts and how many columns they span."""
     metric = study.report.metric
     if not made.across:
-        return [[*((title, 1) for title in titles(made)), (words.METRICS.get(metric, metric), 1)]]
+        return [[*((title, 1) for title in titles(made)), (words.metric(metric), 1)]]
     found = []
     for level in range(len(made.across)):
         last = level == len(made.across) - 1

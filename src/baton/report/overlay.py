@@ -149,7 +149,7 @@ def cells(study: Study, know: Know, measured: Measure, group: str = "") -> list[
                 if field not in ("lr", "seed", "algorithm") and len({getattr(s, field) for s in settings}) > 1
             ]
             for own in alike.values():
-                parts = [words.called(study, field, getattr(own[0], field)) for field in vary]
+                parts = words.told(study, {field: getattr(own[0], field) for field in vary})
                 named = [name] if name != "all" or not parts else []
                 made.append(_cell(", ".join([*named, *parts]), own, know, measured))
     if not any(cell.case for cell in made):

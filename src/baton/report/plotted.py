@@ -17,7 +17,7 @@ def figure(runs: Sequence[tuple[Setting, Metrics]], metric: str) -> Figure:
     vary = [f for f in Setting.model_fields if f != "seed" and len({getattr(s, f) for s, _ in runs}) > 1]
     lines: dict[str, list[Metrics]] = {}
     for s, found in runs:
-        lines.setdefault(", ".join(_said(f, getattr(s, f)) for f in vary), []).append(found)
+        lines.setdefault(_line(s, vary), []).append(found)
     colours = words.colours("algorithm" if vary == ["algorithm"] else "", list(lines))
     with style.context(STYLE):
         fig = Figure(figsize=(5.6, 3.6), layout="constrained")
@@ -30,7 +30,7 @@ def figure(runs: Sequence[tuple[Setting, Metrics]], metric: str) -> Figure:
         if metric in ("distance", "objective_gap"):
             ax.set_yscale("log")
         ax.set_xlabel("round")
-        ax.set_ylabel(words.METRICS.get(metric, metric.replace("_", " ")))
+        ax.set_ylabel(words.metric(metric))
         if vary:
             fig.legend(loc="outside upper center", ncols=2, frameon=False)
     return fig
@@ -43,5 +43,10 @@ def _together(runs: Sequence[Metrics], metric: str) -> tuple[np.ndarray, np.ndar
     return np.array(rounds), np.array([[one[r] for r in rounds] for one in series])
 
 
-def _said(field: str, x: object) -> str:
-    return words.value(x) if isinstance(x, str) else f"{words.LETTERS.get(field, field)} = {words.value(x)}"
+def _line(s: Setting, vary: Sequence[str]) -> str:
+    """What tells a line from the others; a leg has K or E."""
+    told = {f: x for f in vary if (x := getattr(s, f)) or f not in ("local_steps", "epochs")}
+    return ", ".join(
+        words.value(x) if isinstance(x, str) else f"{words.LETTERS.get(f, f)} = {words.value(x)}"
+        for f, x in told.items()
+    )

@@ -98,7 +98,7 @@ def _scores(stage: Row) -> str:
 def search_caption(study: Study, rows: Sequence[Row]) -> str:
     """What the scores are, how a value was chosen, and what it cost."""
     tune, report = asked(study).tune, study.report
-    metric = words.METRICS.get(scored(study), scored(study))
+    metric = words.metric(scored(study))
     short = f" ({tune.last} in short runs)" if tune.method != "simple" and tune.last != report.last else ""
     first = (
         f"{metric[0].upper()}{metric[1:]} with seed {study.search_seed}, mean over {words.last(report.last)}{short}."

@@ -5,7 +5,7 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,11 @@ def called(study: Study, field: str, x: Any) -> str:
     if field in ("dataset", "model", "algorithm"):
         return names(study, field).get(x, value(x))
     return f"{LETTERS.get(field, field)} = {value(x)}"
+
+
+def told(study: Study, fields: Mapping[str, Any]) -> list[str]:
+    """Values of fields in words; a leg has K or E, and of the one that it has not nothing is said."""
+    return [called(study, field, x) for field, x in fields.items() if x or field not in ("local_steps", "epochs")]
 
 
 def names(study: Study, field: str) -> dict[Any, str]:

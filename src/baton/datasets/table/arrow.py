@@ -123,7 +123,7 @@ def _grow(column: Growing, array: Any, file: File, row: int) -> None:
 def parquet(file: File, start: Start) -> int:
     """Let columns grow by the rows of a Parquet file."""
     if not here():
-        raise BadInput(f"dataset: {file.path}: Parquet needs pyarrow; 'pip install baton[parquet]' installs it")
+        raise BadInput(f"dataset: {file.path}: Parquet needs pyarrow; 'pip install baton-fl[parquet]' installs it")
     import pyarrow as pa
     from pyarrow import parquet as pq
 
