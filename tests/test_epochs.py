@@ -200,3 +200,48 @@ def test_as_typed(tmp_path: Path) -> None:
     assert (shown["setting"]["epochs"], shown["setting"]["local_steps"]) == (1, 0)
     with pytest.raises(BadInput, match="epochs: 1 and local_steps: 3"):
         CliRunner().invoke(cli.app, [*words, "-K", "3"], catch_exceptions=False)
+
+
+STUDY = """
+[base]
+rounds = 2
+clients = 4
+
+[axes]
+algorithm = ["sequential", "parallel"]
+lr = [0.1, 0.3]
+
+[groups]
+steps = {local_steps = 3}
+passes = {epochs = 2}
+
+[tune]
+over = ["lr"]
+"""
+
+
+def test_a_leg_is_shown_with_k_or_e_and_never_with_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mixed.toml").write_text(STUDY)
+
+    def typed(line: str) -> str:
+        return CliRunner().invoke(cli.app, line.split(), catch_exceptions=False).stdout
+
+    searched, plan = typed("tune mixed.toml --dry-run"), typed("sweep mixed.toml --dry-run")
+    assert "\nsteps, parallel, K = 3\n" in searched
+    assert "\npasses, parallel, E = 2\n" in searched
+    shown = typed("run --epochs 2 -M 4 -R 2")
+    assert "E = 2 passes in batches of 20" in shown.replace("\n          ", " ")
+    assert "  baton run -M 4 --epochs 2 -R 2 -a parallel\n" in shown
+    assert "K=3" in plan
+    assert "E=2" in plan
+    assert "E=2" in typed("list runs --where E=2")
+    typed("tune mixed.toml -q")
+    typed("report mixed.toml --out page")
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert "<code>K = 3</code>" in page
+    assert "<code>E = 2</code>" in page
+    for text in (searched, plan, shown, page):
+        assert "K = 0" not in text
+        assert "K=0" not in text or text is page  # scripts have it
+        assert "E = 0" not in text

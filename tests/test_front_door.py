@@ -30,7 +30,7 @@ def test_what_there_is() -> None:
     assert set(baton.__all__) <= set(dir(baton))
     for name in baton.__all__:
         assert inspect.getdoc(getattr(baton, name)), name
-    for name in ("run", "tune", "advise", "Setting", "Study", "theory"):
+    for name in ("run", "tune", "compare", "advise", "Setting", "Study", "theory"):
         assert name in dir(baton)
     with pytest.raises(AttributeError, match="no attribute 'runn'"):
         _ = baton.runn
@@ -71,6 +71,37 @@ def test_runs_are_a_sequence(runs: baton.Runs) -> None:
     assert runs._repr_html_().count("<tr>") == 5
     with pytest.raises(baton.BadInput, match="did you mean 'test_loss'"):
         runs[0].last("test_los")
+
+
+def test_runs_are_compared(runs: baton.Runs, tmp_path: Path) -> None:
+    found = runs.compare(out=tmp_path / "page")
+    assert {line.name for line in found.lines} == {"sequential", "parallel"}
+    for line in found.lines:
+        own = [run.last("test_accuracy") for run in runs if run.setting.algorithm == line.value]
+        assert line.mean == pytest.approx(np.mean(own))
+    assert found.verdict.split()[0] in str(found)
+    assert "digits, logistic, iid: M = 4, S = 4, K = 5, R = 6" in str(found)
+    assert (tmp_path / "page" / "index.html").exists()
+    with pytest.raises(baton.BadInput, match="all are runs of one setting"):
+        runs[:2].compare()
+    with pytest.raises(baton.BadInput, match="no runs"):
+        runs[:0].compare()
+    elsewhere = baton.run(baton.Setting(**SMALL, lr=0.2), tmp_path / "runs", quiet=True)
+    with pytest.raises(baton.BadInput, match="runs of several stores"):
+        baton.Runs([*runs, *elsewhere]).compare()
+
+
+@pytest.mark.skipif(not find_spec("pandas"), reason="tables need pandas")
+def test_every_site_is_a_row(runs: baton.Runs, tmp_path: Path) -> None:
+    (run,) = baton.run(baton.Setting(dataset="breast_cancer", rounds=2, eval_every=1), tmp_path, quiet=True)
+    table = run.sites()
+    assert len(table) == 3 * 4
+    last = table[table["round"] == 2]
+    assert last["site"].tolist() == ["north", "south", "east", "west"]
+    assert (last["n"] * last["accuracy"]).sum() / last["n"].sum() == pytest.approx(run.last("test_accuracy"))
+    assert last["auc"].mean() == pytest.approx(run.last("site_auc_mean"))
+    with pytest.raises(baton.BadInput, match="none were measured in this run"):
+        runs[0].sites()
 
 
 @pytest.mark.skipif(not find_spec("pandas"), reason="tables need pandas")
@@ -116,7 +147,7 @@ def test_the_module_is_the_trained_one(runs: baton.Runs) -> None:
 
 
 def test_advice_is_said_in_words(tmp_path: Path) -> None:
-    found = baton.advise(baton.Setting(**SMALL), probe=1.0, seeds=1, runs=tmp_path, quiet=True)
+    found = baton.advise(baton.Setting(**SMALL), budget="100%", seeds=1, runs=tmp_path, quiet=True)
     assert str(found).startswith(("sequential with lr", "parallel with lr", "too close"))
     assert len(found.probe) == len({run.id for run in found.probe}) > 4
     assert callable(baton.advise)  # still, now that its room is loaded

@@ -21,7 +21,10 @@ SCREENS: dict[str, list[str]] = {
     "help-run": ["run", "--help"],
     "help-bounds": ["bounds", "--help"],
     "help-list": ["list", "--help"],
+    "help-compare": ["compare", "--help"],
     "run": RUN,
+    "run-sites": ["run", "-d", "breast_cancer", "--epochs", "2", "-R", "8", "--metrics", "accuracy,auc,per_class"],
+    "compare": ["compare", "-d", "breast_cancer", "-R", "8", "--lrs", "0.03,0.1", "--seeds", "2", "-q"],
     "list-runs": ["list", "runs", "--sort", "result"],
     "list-runs-chosen": ["list", "runs", "--where", "K=5", "-a", "parallel"],
     "list-algorithms": ["list", "algorithms"],
@@ -57,7 +60,7 @@ def test_a_screen_is_as_it_was(name: str, columns: int, tmp_path: Path, monkeypa
     assert max(map(len, shown.splitlines())) <= columns
 
 
-@pytest.mark.parametrize("name", [name for names in PANELS.values() for name in names if name != "compare"])
+@pytest.mark.parametrize("name", [name for names in PANELS.values() for name in names])
 def test_help_fits_and_swallows_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = screen([name, "--help"], 80, monkeypatch)
     assert max(map(len, text.splitlines())) <= 80
@@ -83,9 +86,10 @@ def test_a_run_of_digits_fits_and_says_what_it_is(tmp_path: Path, monkeypatch: p
     after = text[text.index("Next, ") :].replace(" \\\n   ", "").splitlines()
     commands = [line.split() for line in after if line.startswith("  baton ")]
     assert commands[0][1:3] == ["run", "-p"]
-    for command in commands:  # what it says next can be typed
-        if command[1] != "compare":
-            screen(command[1:], 80, monkeypatch)
+    assert [command[1] for command in commands] == ["run", "compare", "list"]
+    for command in (commands[0], commands[2]):  # what it says next can be typed
+        screen(command[1:], 80, monkeypatch)
+    screen([*commands[1][1:], "--seeds", "1", "--lrs", "0.03", "--runs", "others"], 80, monkeypatch)
     plan = screen(["sweep", "digits", "--dry-run"], 80, monkeypatch)
     assert max(map(len, plan.splitlines())) <= 80
     assert "54 lanes x 5,000 steps" in plan

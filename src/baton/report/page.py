@@ -135,7 +135,7 @@ def section(
         **about.settings(found),
         "gaps": about.gaps(study, panels, found),
         "losses": about.losses(study, panels, found),
-        "meaning": {name: field.help for name, field in FIELDS.items()},
+        "meaning": {"leg": "K SGD steps, or E passes over a client's samples"} | {n: f.help for n, f in FIELDS.items()},
         "journal": trained,
     }
 
