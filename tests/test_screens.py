@@ -16,6 +16,7 @@ from baton.cli.help import PANELS
 
 HERE = Path(__file__).parent
 RUN = ["run", "-d", "quadratic:zeta=1,delta=0.5", "-R", "12", "--eval-every", "4", "--lr", "0.05"]
+EXACT = ["--dtype", "float64", "--metrics", "accuracy,auc,per_class"]  # the digits shown are those of any machine
 SCREENS: dict[str, list[str]] = {
     "help": ["--help"],
     "help-run": ["run", "--help"],
@@ -23,8 +24,8 @@ SCREENS: dict[str, list[str]] = {
     "help-list": ["list", "--help"],
     "help-compare": ["compare", "--help"],
     "run": RUN,
-    "run-sites": ["run", "-d", "breast_cancer", "--epochs", "2", "-R", "8", "--metrics", "accuracy,auc,per_class"],
-    "compare": ["compare", "-d", "breast_cancer", "-R", "8", "--lrs", "0.03,0.1", "--seeds", "2", "-q"],
+    "run-sites": ["run", "-d", "breast_cancer", "--epochs", "2", "-R", "8", *EXACT],
+    "compare": ["compare", *RUN[1:-2], "--lrs", "0.03,0.1,0.3", "--seeds", "2", "-q"],
     "list-runs": ["list", "runs", "--sort", "result"],
     "list-runs-chosen": ["list", "runs", "--where", "K=5", "-a", "parallel"],
     "list-algorithms": ["list", "algorithms"],

@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from baton.setting import Setting
 
 
+WIDE = 20  # characters of the longest list of choices that stands in --help beside its flag
+
+
 def _option(name: str, field: Field, hidden: bool = False) -> Any:
     """Not given, it is None: the setting knows its own defaults."""
     words = [f"--{name.replace('_', '-')}"] + [f"-{field.letter}"] * bool(field.letter)
-    metavar = "|".join(field.choices) or ("NAME" if field.kind is str else "N")
-    help = f"{field.help} [{field.default}]."
+    listed = "|".join(field.choices)
+    long = len(listed) > WIDE
+    metavar = listed if listed and not long else "NAME" if field.kind is str else "N"
+    help = f"{field.help}{': ' + ', '.join(field.choices) if long else ''} [{field.default}]."
     known = complete.of(name)
     return typer.Option(*words, help=help, metavar=metavar, show_default=False, hidden=hidden, autocompletion=known)
 

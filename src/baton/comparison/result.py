@@ -115,10 +115,12 @@ def _told(found: Comparison) -> list[str]:
     about += [f"{n:,} test rows" for n in sizes]
     about += [f"rates chosen with seed {found.study.search_seed}"] if found.study.tune else []
     lines += [*wrap(", ".join(about), WIDTH), ""]
-    width = max(len(line.name) for line in found.lines)
+    name, text = (
+        max(len(cell) for cell in cells) for cells in zip(*((x.name, x.text) for x in found.lines), strict=True)
+    )
     for line in found.lines:
         rate = f"  lr {line.lr:.4g}" if line.lr else ""
-        lines.append(f"  {line.name:{width}}  {line.text}{rate}")
+        lines.append(f"  {line.name:{name}}  {line.text:{text}}{rate}".rstrip())
     lines += ["", *wrap(found.verdict, WIDTH)]
     for note in found.notes:
         lines += wrap(f"note: {note}", WIDTH)
