@@ -78,7 +78,7 @@ def compare(
     found = comparing.look(study, store, out, typed=not run)
     if as_json:
         print_json(as_dict(found))
-    elif not quiet:
+    else:
         print("\n".join(told(found, study.settings[0], bool(run))))
 
 

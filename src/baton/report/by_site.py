@@ -44,7 +44,7 @@ class Shown(NamedTuple):
 
 
 def load(study: Study, panels: Sequence[Panel], store: Store) -> dict[str, list[Shown]]:
-    """What the store holds of a study's sites by metric, the report's own first; of runs that measured none: nothing."""
+    """What the store holds of a study's sites by metric, the report's own first; nothing of runs that measured none."""
     found: dict[str, list[Shown]] = {}
     for panel in panels:
         for line, curve in panel.curves.items():
