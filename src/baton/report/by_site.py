@@ -127,7 +127,7 @@ def render(study: Study, shown: Sequence[Shown]) -> dict[str, bytes]:
     names = words.lines(study)
     across = min(len(shown), max(1, len({each.line for each in shown})), 5)
     down = -(-len(shown) // across)
-    high = min(4.5, 1.1 + 0.16 * min(NAMED, max(len(each.names) for each in shown)))
+    high = min(4.7, 1.3 + 0.16 * min(NAMED, max(len(each.names) for each in shown)))
     known = np.concatenate([each.mean.ravel() for each in shown])
     known = known[~np.isnan(known)]
     low, top = (float(np.quantile(known, q)) for q in (0.02, 1.0)) if len(known) else (0.0, 1.0)
@@ -140,7 +140,7 @@ def render(study: Study, shown: Sequence[Shown]) -> dict[str, bytes]:
             x = np.arange(len(each.rounds) + 1) - 0.5
             y = np.arange(len(each.names) + 1) - 0.5
             image = ax.pcolormesh(x, y, each.mean.T, vmin=low, vmax=top, cmap="viridis", rasterized=True)
-            title = ", ".join(filter(None, (heading(each.panel, study), names[each.line])))
+            title = "\n".join(filter(None, (heading(each.panel, study), names[each.line])))
             ax.set_title(title, loc="left", parse_math=False)
             places = np.unique(np.linspace(0, len(each.rounds) - 1, min(5, len(each.rounds))).astype(int))
             ax.set_xticks(places, [f"{each.rounds[i]:,}" for i in places])
