@@ -14,6 +14,7 @@ from baton.report.grid import Panel
 from baton.report.sheets import heading
 from baton.store import Store
 from baton.study import Study
+from baton.verdict import interval
 
 CLASSES = "Share of the test rows of each class that are answered right, in %, at the last evaluation; mean over seeds."
 NAMED = 40  # sites whose names stand beside a map
@@ -21,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 class Shown(NamedTuple):
-    """The sites of one line in one panel, mean over seeds."""
+    """A metric at the sites of one line in one panel."""
 
     panel: Panel
     line: Any
@@ -30,23 +31,34 @@ class Shown(NamedTuple):
     names: list[str]  # [k]
     rows: list[int]  # [k] test rows
     rounds: list[int]
-    values: Array  # [rounds, k]
+    values: Array  # [seeds, rounds, k]
+
+    @property
+    def mean(self) -> Array:
+        """Over seeds: [rounds, k]."""
+        return _mean(self.values)
+
+    def ends(self, last: int) -> Array:
+        """Of each seed, the mean over its last evaluations: [seeds, k]."""
+        return _mean(self.values[:, -last:].swapaxes(0, 1))
 
 
-def load(study: Study, panels: Sequence[Panel], store: Store) -> list[Shown]:
-    """What the store holds of a study's sites; of runs that measured none, nothing."""
-    found = []
+def load(study: Study, panels: Sequence[Panel], store: Store) -> dict[str, list[Shown]]:
+    """What the store holds of a study's sites by metric, the report's own first; nothing of runs that measured none."""
+    found: dict[str, list[Shown]] = {}
     for panel in panels:
         for line, curve in panel.curves.items():
             ids = [run.setting.run_id for run in curve.drawn if curve.done and run.diverged is None]
             every = [own for own in map(store.sites, ids) if own is not None and own.rounds]
             alike = [own for own in every if own.names == every[0].names and own.rounds == every[0].rounds]
             if alike:
-                first, metric = alike[0], _metric(study, list(alike[0].values))
-                stacked = np.stack([own.values[metric].astype(float) for own in alike if metric in own.values])
-                how = store.about(ids[0]).sites
-                found.append(Shown(panel, line, metric, how, first.names, first.rows, first.rounds, _mean(stacked)))
-    return found
+                first, how = alike[0], store.about(ids[0]).sites
+                for metric in first.values:
+                    stacked = np.stack([own.values[metric].astype(float) for own in alike if metric in own.values])
+                    own = Shown(panel, line, metric, how, first.names, first.rows, first.rounds, stacked)
+                    found.setdefault(metric, []).append(own)
+    main = _metric(study, list(found)) if found else ""
+    return {metric: found[metric] for metric in sorted(found, key=lambda metric: metric != main)}
 
 
 def _metric(study: Study, labels: list[str]) -> str:
@@ -67,7 +79,10 @@ def caption(study: Study, shown: Sequence[Shown]) -> str:
     """What the numbers are."""
     last = words.last(min(study.report.last, len(shown[0].rounds)))
     name = words.MEASURES.get(shown[0].metric, shown[0].metric)
-    return f"{name[0].upper()}{name[1:]} of {shown[0].how}: mean over seeds and {last}. n: test rows."
+    seeds = max(len(each.values) for each in shown)
+    over = f"mean ± 95 % interval over {words.counted(seeds, 'seed')}" if seeds > 1 else "one seed"
+    first = f"{name[0].upper()}{name[1:]} of {shown[0].how}: {over}, of each the mean over {last}."
+    return f"{first} n: test rows; the interval is that of seeds, and other rows would add to it."
 
 
 def table(study: Study, shown: Sequence[Shown]) -> tuple[list[str], list[list[str]]]:
@@ -77,8 +92,9 @@ def table(study: Study, shown: Sequence[Shown]) -> tuple[list[str], list[list[st
         own = {each.line: each for each in shown if id(each.panel) == panel}
         first = next(iter(own.values()))
         head = [*([words.value(first.panel.figure)] if field else []), first.panel.group]
-        ends = {line: _mean(each.values[-study.report.last :]) for line, each in own.items()}
-        cells = {line: [_text(x) for x in end] for line, end in ends.items()}
+        each_end = {line: each.ends(study.report.last) for line, each in own.items()}
+        ends = {line: _mean(end) for line, end in each_end.items()}
+        cells = {line: [_spread(end[:, i]) for i in range(end.shape[1])] for line, end in each_end.items()}
         for i, name in enumerate(first.names):
             told = [cells[x][i] if x in cells and own[x].names == first.names else "" for x in lines]
             rows.append([*head, name, str(first.rows[i]), *told])
@@ -93,17 +109,26 @@ def table(study: Study, shown: Sequence[Shown]) -> tuple[list[str], list[list[st
     return [*([field] if field else []), "group", "site", "n", *lines.values()], rows
 
 
+def _spread(seeds: Array) -> str:
+    """Mean ± half of the interval; "" where no seed has a value."""
+    known = seeds[~np.isnan(seeds)]
+    if len(known) < 2:
+        return _text(float(known[0])) if len(known) else ""
+    found = interval(known.tolist())
+    return f"{_text(found.mean)} ± {found.half:.{3 if abs(found.mean) < 10 else 2}f}"
+
+
 def _text(x: float) -> str:
-    return "" if np.isnan(x) else f"{x:.4f}" if abs(x) < 10 else f"{x:.2f}"
+    return "" if np.isnan(x) else f"{x:.3f}" if abs(x) < 10 else f"{x:.2f}"
 
 
 def render(study: Study, shown: Sequence[Shown]) -> dict[str, bytes]:
     """Maps of sites against rounds, a line of the study each; the file's bytes by suffix."""
     names = words.lines(study)
-    across = min(len(shown), max(1, len({each.line for each in shown})), 4)
+    across = min(len(shown), max(1, len({each.line for each in shown})), 5)
     down = -(-len(shown) // across)
-    high = min(4.5, 1.1 + 0.16 * min(NAMED, max(len(each.names) for each in shown)))
-    known = np.concatenate([each.values.ravel() for each in shown])
+    high = min(4.7, 1.3 + 0.16 * min(NAMED, max(len(each.names) for each in shown)))
+    known = np.concatenate([each.mean.ravel() for each in shown])
     known = known[~np.isnan(known)]
     low, top = (float(np.quantile(known, q)) for q in (0.02, 1.0)) if len(known) else (0.0, 1.0)
     with style.context(STYLE):
@@ -114,8 +139,8 @@ def render(study: Study, shown: Sequence[Shown]) -> dict[str, bytes]:
         for ax, each in zip(axes.flat, shown, strict=False):
             x = np.arange(len(each.rounds) + 1) - 0.5
             y = np.arange(len(each.names) + 1) - 0.5
-            image = ax.pcolormesh(x, y, each.values.T, vmin=low, vmax=top, cmap="viridis", rasterized=True)
-            title = ", ".join(filter(None, (heading(each.panel, study), names[each.line])))
+            image = ax.pcolormesh(x, y, each.mean.T, vmin=low, vmax=top, cmap="viridis", rasterized=True)
+            title = "\n".join(filter(None, (heading(each.panel, study), names[each.line])))
             ax.set_title(title, loc="left", parse_math=False)
             places = np.unique(np.linspace(0, len(each.rounds) - 1, min(5, len(each.rounds))).astype(int))
             ax.set_xticks(places, [f"{each.rounds[i]:,}" for i in places])

@@ -30,11 +30,10 @@ def extras(
         files.update(own)
 
     study, panels = built.study, built.panels
-    shown = by_site.load(study, panels, store)
-    if shown:
+    for number, (metric, shown) in enumerate(by_site.load(study, panels, store).items()):
         add(
-            "sites",
-            "Site by site",
+            f"sites-{metric}" if number else "sites",
+            f"Site by site: {words.MEASURES.get(metric, metric)}",
             by_site.caption(study, shown),
             *by_site.table(study, shown),
             by_site.render(study, shown),

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from baton.measure.forgetting import Hops
@@ -21,6 +22,7 @@ CAPTION = (
     "Every site's metric after every turn of a round, trained again with its own draws (first seed). Marked: a site at "
     "its own turn. Gain: what its turn gives a site. Lost: what later turns, or averaging, take from that by the end."
 )
+FEW = 10  # sites that have colours
 SHOWN = 2  # rounds drawn of each line: the first and the last that were looked at
 
 
@@ -74,6 +76,10 @@ def render(study: Study, told: Sequence[Told]) -> dict[str, bytes]:
         for ax in axes[-1]:
             ax.set_xlabel("turn")
         first = next((each.hops[0].metric for each in told if each.hops), "")
+        sites = told[0].hops[0].names
+        if len(sites) <= FEW:
+            marks = [Line2D([], [], color=f"C{i}", marker="o", markersize=4, linewidth=1.0) for i in range(len(sites))]
+            fig.legend(marks, [name[:24] for name in sites], loc="outside upper center", ncols=5, frameon=False)
         fig.supylabel(words.MEASURES.get(first, first), fontsize=9)
         fig.draw_without_rendering()
         fig.set_layout_engine("none")
@@ -83,8 +89,8 @@ def render(study: Study, told: Sequence[Told]) -> dict[str, bytes]:
 def _draw(ax: Axes, hops: Hops) -> None:
     """A line a site along the turns of a round; where they are side by side, through its own turn to the average."""
     table = np.array([hops.begin, *hops.made], dtype=float)  # [hops + 1, k]; None is nan
-    visits, few = {v.site: v for v in hops.visits()}, len(hops.names) <= 10
-    for site, name in enumerate(hops.names):
+    visits, few = {v.site: v for v in hops.visits()}, len(hops.names) <= FEW
+    for site in range(len(hops.names)):
         own, colour = visits.get(site), f"C{site}" if few else "#999999"
         y = table[:, site]
         if not hops.chain:
@@ -95,8 +101,6 @@ def _draw(ax: Axes, hops: Hops) -> None:
         if own:
             at = (own.hop + 1 if hops.chain else 1, own.after)
             ax.plot(*([x] for x in at), "o", color=colour, markersize=4)
-            if few:
-                ax.annotate(name[:14], at, fontsize=6.5, xytext=(3, 3), textcoords="offset points")
     if hops.chain:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     else:

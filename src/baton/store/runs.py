@@ -193,8 +193,9 @@ class Store:
     def columns(self, run_id: str) -> list[str]:
         """The names in a run's metrics.csv; of one in flight, what it has so far."""
         try:
-            with open(self.folder(run_id) / "metrics.csv", encoding="utf-8", errors="replace") as file:
-                return file.readline().strip().split(",")
+            return (
+                files.read(self.folder(run_id) / "metrics.csv").decode(errors="replace").partition("\n")[0].split(",")
+            )
         except OSError:
             return list(self.read(run_id).metrics)
 
