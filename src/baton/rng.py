@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 # What a draw is for. Two draws with different purposes are independent, whatever their other words.
-ORDER, SHUFFLE, REPLACEMENT, DROPOUT, AUGMENT, EVALUATE, DATA, SMASH, LEAK, FAILURE, REROUTE = range(1, 12)
+ORDER, SHUFFLE, REPLACEMENT, DROPOUT, AUGMENT, EVALUATE, DATA, SMASH, LEAK, FAILURE, REROUTE, GROUP, AWAY = range(1, 14)
 
 
 def _signed(word: int) -> int:

@@ -25,3 +25,4 @@ class Algorithm(NamedTuple):
     # say so, since rounds are recorded and counted once a kind
     split: Split | None = None  # None: every leg is a whole model's
     personal: Callable[[State], Params] | None = None  # the model that each client uses [L, M, ...]; None: all the same
+    elastic: bool = False  # whether it asks its sites for `stiff`: its legs are torch's then

@@ -86,7 +86,8 @@ class Program:
         self.momentum = any(s.momentum > 0 for s in settings)
         self.steady = all(s.lr_schedule == "constant" for s in settings)  # the learning rate, over rounds
         clipped, form = any(s.clip > 0 for s in settings), self.algorithm.split
-        self.legs = legs.choose(self.net, data, self.clients, clipped, precision, threads, form, self.sides)
+        how = clipped, precision, threads, form, self.sides, self.algorithm.elastic
+        self.legs = legs.choose(self.net, data, self.clients, *how)
         optima = [d.optimum for d in sets if d.optimum is not None]
         self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima)
 
@@ -107,6 +108,7 @@ class Program:
     def now(self, round: int | Tensor, lr: Tensor, kind: object = None) -> Now:
         """What round number `round` may know."""
         s = self.setting
+        kind = self.algorithm.kind(round) if kind is None and isinstance(round, int) else kind
         return Now(s.clients, s.participants, s.local_steps, s.rounds, round, lr, kind)
 
     # --- what is drawn
@@ -120,11 +122,22 @@ class Program:
         s, count = self.setting, len(rounds)
         number = torch.tensor(rounds, device=self.lanes.seed.device).repeat(len(self.seeds))
         seed = self.lanes.seed.repeat_interleave(count)
-        order = self.schedule.draw(seed, number, s.clients, s.participants)
+        order = self.schedule.draw(seed, number, s.clients, s.participants, self._held(count))
         if not self.schedule.registered:  # a user's own: it need not know the device either
             place, shape = self.schedule.place, (len(seed), s.clients, s.participants)
             order = schedules.checked(order, place, *shape, self.repeats).to(seed.device)
         return order.view(-1, count, s.participants)
+
+    def _held(self, rounds: int) -> "schedules.Held | None":
+        """What clients hold, for schedules that ask for it."""
+        if not self.schedule.declared.held:
+            return None
+        return schedules.Held(self._labels, self.lanes.partition.repeat_interleave(rounds))
+
+    @cached_property
+    def _labels(self) -> Tensor:
+        """[P, M, classes]: samples of each label at each client; all in one column where there are no labels."""
+        return clients.labels(self.clients, max(1, int(self.clients.y.max()) + 1))
 
     def draw(self, round: int | Tensor, client: Tensor, number: int | Tensor = 0) -> Batches:
         """The minibatches of visits to clients [L, C], as lanes [L C]; number: of earlier visits in the round."""
