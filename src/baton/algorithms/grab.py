@@ -76,7 +76,7 @@ def _balanced(state: State, order: Cohort, moved: list[Params], now: Now) -> Par
     for i in range(half):
         one, two = moved[2 * i], moved[2 * i + 1]
         d = {n: leaf - two[n] for n, leaf in one.items()}
-        towards = sum((leaf * d[n]).flatten(1).sum(1) for n, leaf in s.items()) <= 0  # |s + d| <= |s - d|
+        towards = sum((leaf * d[n]).reshape(len(leaf), -1).sum(1) for n, leaf in s.items()) <= 0  # |s + d| <= |s - d|
         sign = torch.where(towards, 1.0, -1.0).to(now.lr.dtype)
         s = {n: leaf + per_lane(sign, leaf).to(leaf.dtype) * d[n] for n, leaf in s.items()}
         pair = order.index[:, 2 * i : 2 * i + 2]
@@ -86,7 +86,7 @@ def _balanced(state: State, order: Cohort, moved: list[Params], now: Now) -> Par
         alone = torch.as_tensor(front + half, dtype=rank.dtype, device=rank.device).expand(len(rank), 1)
         rank = rank.scatter(1, order.index[:, -1:], alone)
     over = torch.as_tensor(place == _rounds(now) - 1, device=rank.device)
-    by_rank = rank.argsort(1, stable=True).to(rank.dtype)
-    new = {f"s.{n}": leaf for n, leaf in s.items()}
+    by_rank = rank.argsort(dim=1, stable=True).to(rank.dtype)
+    new = {f"s.{n}": torch.where(over, 0.0, leaf) for n, leaf in s.items()}  # each epoch's sum begins at 0
     rank, by_place = torch.where(over, now.clients / 2, rank), torch.where(over, by_rank, kept[ORDER])
     return {**new, RANK: rank, ORDER: by_place}

@@ -50,7 +50,13 @@ def run(
     again: Again = False,
     anyway: Anyway = False,
     measure: Annotated[
-        str, typer.Option("--measure", metavar="drift", help="Client drift of some rounds too; see 'baton drift'.")
+        str,
+        typer.Option(
+            "--measure",
+            metavar="WHAT",
+            help="drift: client drift of some rounds too, see 'baton drift'; personal: the final model trained a few "
+            "steps more at each site, and its accuracy there.",
+        ),
     ] = "",
     quiet: Quiet = False,
     as_json: Json = False,
@@ -59,19 +65,36 @@ def run(
     use_data_dir(data_dir)
     from baton.store import Store
 
-    if measure not in ("", "drift"):
-        raise BadInput(f"measure: {measure!r}; 'drift' is right")
+    if measure not in ("", "drift", "personal"):
+        raise BadInput(f"measure: {measure!r}; 'drift' or 'personal' is right")
     setting, store = flags.setting(fields | {"smash_noise": smash_noise}), Store(runs)
     anew([setting], store, again)
     train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway)
-    drifts = drift_of(setting, "", DRAWS, False, device, memory, quiet or as_json)[0] if measure else []
+    drifts = drift_of(setting, "", DRAWS, False, device, memory, quiet or as_json)[0] if measure == "drift" else []
+    own = _personal(setting, store, device) if measure == "personal" else []
     if as_json:
-        more = {"drift": [drift._asdict() for drift in drifts]} if measure else {}
+        more: dict[str, Any] = {"drift": [drift._asdict() for drift in drifts]} if measure == "drift" else {}
+        more |= {"personal": own} if measure == "personal" else {}
         print_json(as_dict(store, setting.run_id) | more)
     elif not quiet:
         show(setting.run_id, runs)
-        if measure:
+        if measure == "drift":
             print_drift(setting, drifts, [], DRAWS)
+        if own:
+            print(f"{'site':>6} {'samples':>8} {'accuracy':>9} {'fine-tuned':>11}")
+        for row in own:
+            print(f"{row['site']:6} {row['samples']:8,} {row['before']:9.2f} {row['after']:11.2f}")
+
+
+def _personal(setting: "Setting", store: "Store", device: str) -> list[dict[str, Any]]:
+    """A row a site."""
+    from baton.measure.personal import fine_tuned
+    from baton.simulate.arithmetic import arithmetic, device_of
+
+    with arithmetic("fp32"):
+        found = fine_tuned(setting, store.params(setting.run_id), device_of(device))
+    columns = zip(found.samples.tolist(), found.before.tolist(), found.after.tolist(), strict=True)
+    return [{"site": m, "samples": n, "before": a, "after": b} for m, (n, a, b) in enumerate(columns)]
 
 
 @app.command()

@@ -24,7 +24,7 @@ def _of_shuffles(seed: Tensor, number: Tensor, places: Tensor, clients: int) -> 
     return every[of].gather(1, places)
 
 
-def incremental(seed: Tensor, round: Tensor, clients: int, participants: int) -> Tensor:  # noqa: ARG001
+def incremental(seed: Tensor, round: Tensor, clients: int, participants: int) -> Tensor:
     """Clients in their natural order 0, 1, ..., S a round, over and over (IG)."""
     return _places(round, clients, participants)[1]
 

@@ -26,7 +26,7 @@ def pin(spec: str) -> str:
 
 
 def file(seed: Tensor, round: Tensor, clients: int, participants: int, *, path: Annotated[str, Rest(pin)]) -> Tensor:
-    """As a file says: a line a round, S different clients with spaces or commas between them; then from its start again."""
+    """As a file says: a line a round, S different clients with spaces or commas between; then from its start again."""
     match = PINNED.fullmatch(path)
     orders = _orders(match[1] if match else path, match[2] if match else "", clients, participants)
     return orders.to(seed.device)[round % len(orders)]
@@ -49,7 +49,7 @@ def _orders(place: str, wanted: str, clients: int, participants: int) -> Tensor:
             raise BadInput(f"{wrong}: {line[:40]!r}; numbers of clients, 0 to {clients - 1}, are right")
         if len(words) != participants or len(set(map(int, words))) != participants:
             raise BadInput(
-                f"{wrong}: {len(set(words))} clients in {len(words)} places; S = {participants} different ones are right"
+                f"{wrong}: {len(set(words))} clients in {len(words)} places; S = {participants} different ones is right"
             )
         rows.append([int(word) for word in words])
     if not rows:

@@ -23,7 +23,7 @@ def markov(
     since = _last_draw(seed, round, who, 1 / stay)  # [n, M]
     there = rng.uniform(rng.bits(seed.unsqueeze(1), rng.AWAY, since, who, 1)) < share
     key = rng.shift(rng.bits(seed.unsqueeze(1), rng.ORDER, round.unsqueeze(1), who), 2)  # 62 bits
-    return torch.where(there, key, key | (1 << 62)).argsort(1, stable=True)[:, :participants]
+    return torch.where(there, key, key | (1 << 62)).argsort(dim=1, stable=True)[:, :participants]
 
 
 def _last_draw(seed: Tensor, round: Tensor, who: Tensor, chance: float) -> Tensor:

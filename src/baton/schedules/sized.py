@@ -16,4 +16,4 @@ def sized(seed: Tensor, round: Tensor, clients: int, participants: int, held: He
     size = held.labels.sum(2)[held.table].double()  # [n, M]
     key = rng.bits(seed.unsqueeze(1), rng.ORDER, round.unsqueeze(1), torch.arange(clients, device=seed.device))
     clock = -torch.log((rng.shift(key, 11).double() + 0.5) * 2.0**-53) / size  # infinite where there is nothing
-    return clock.argsort(1, stable=True)[:, :participants]
+    return clock.argsort(dim=1, stable=True)[:, :participants]

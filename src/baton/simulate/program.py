@@ -66,6 +66,7 @@ class Program:
         data = next((d for d in sets if d.augment is not None), sets[0])  # what one lane draws anew, all run through
         self.clients, partition = clients.build(settings, dtype, device)
         self.net = net_of(self.setting, data, device)
+        self.test_owner = None if data.test_owner is None else data.test_owner.to(device)  # [n]
         self.sizes = self.net.sizes()
         self.ranks = {name: 1 + len(shape) for name, shape in self.sizes.items()}  # of leaves [L, ...]
         self.algorithm = algorithms.build([s.algorithm for s in settings], dtype, device)
