@@ -206,20 +206,20 @@ def plain(spec: str, s: Setting, x: Params) -> Params:
         for i, m in enumerate(order):
             start = y if chain else x
             if name == "scaffold":
-                y = leg(start, m, lambda _, n, m=m: c[n] - own[m][n])
+                y = leg(start, m, lambda _, n, m=m: c[n] - own[m][n])  # noqa: B023
                 told = {n: (start[n] - y[n]) / (s.local_steps * s.lr) + own[m][n] - c[n] for n in x}
                 new = gradient(x, m) if given.get("option") == "1" else told
                 changes.append({n: new[n] - own[m][n] for n in x})
                 own[m] = new
             elif name == "feddyn":
                 a = number["alpha"]
-                y = leg(x, m, lambda y, n, m=m: a * (y[n] - x[n]) - own[m][n])
+                y = leg(x, m, lambda y, n, m=m: a * (y[n] - x[n]) - own[m][n])  # noqa: B023
                 own[m] = {n: own[m][n] - a * (y[n] - x[n]) for n in x}
             elif name == "sequential":
                 mu, rate = number.get("mu", 0.0), number.get("decay", 1.0) ** i
-                y = leg(start, m, lambda y, n, start=start: mu * (y[n] - start[n]), rate)
+                y = leg(start, m, lambda y, n, start=start: mu * (y[n] - start[n]), rate)  # noqa: B023
             else:
-                y = leg(start, m, lambda _, n: 0.0)
+                y = leg(start, m, lambda _, n: 0.0)  # noqa: ARG005
             ends.append(y)
         mean = {n: torch.stack([y[n] for y in ends]).mean(0) for n in x}
         end = y if chain else mean

@@ -126,7 +126,7 @@ def _kinks() -> tuple[np.ndarray, np.ndarray]:
     return a, np.where(np.arange(CLIENTS) < CLIENTS // 2, 1.0, -1.0)
 
 
-def _identity(output: Tensor, y: Tensor) -> Tensor:
+def _identity(output: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001
     return output
 
 
@@ -146,7 +146,7 @@ class _Kink(nn.Module):
         return row[:, 0] * self.x**2 + 0.5 * torch.clamp(-self.x, min=0) ** 2 + row[:, 1] * self.x
 
 
-def kink(shape: tuple[int, ...], classes: int) -> nn.Module:
+def kink(shape: tuple[int, ...], classes: int) -> nn.Module:  # noqa: ARG001
     return _Kink()
 
 

@@ -76,12 +76,14 @@ def _balanced(state: State, order: Cohort, moved: list[Params], now: Now) -> Par
     for i in range(half):
         one, two = moved[2 * i], moved[2 * i + 1]
         d = {n: leaf - two[n] for n, leaf in one.items()}
-        towards = sum((leaf * d[n]).reshape(len(leaf), -1).sum(1) for n, leaf in s.items()) <= 0  # |s + d| <= |s - d|
+        along = torch.stack([(leaf * d[n]).reshape(len(leaf), -1).sum(1) for n, leaf in s.items()]).sum(0)
+        towards = along <= 0  # |s + d| <= |s - d|
         sign = torch.where(towards, 1.0, -1.0).to(now.lr.dtype)
         s = {n: leaf + per_lane(sign, leaf).to(leaf.dtype) * d[n] for n, leaf in s.items()}
         pair = order.index[:, 2 * i : 2 * i + 2]
-        first, second = torch.where(towards, front + i, back - i), torch.where(towards, back - i, front + i)
-        rank = rank.scatter(1, pair, torch.stack([first, second], 1).to(rank.dtype))
+        ends = [torch.as_tensor(end, dtype=rank.dtype, device=rank.device) for end in (front + i, back - i)]
+        first, second = torch.where(towards, ends[0], ends[1]), torch.where(towards, ends[1], ends[0])
+        rank = rank.scatter(1, pair, torch.stack([first, second], 1))
     if count % 2:
         alone = torch.as_tensor(front + half, dtype=rank.dtype, device=rank.device).expand(len(rank), 1)
         rank = rank.scatter(1, order.index[:, -1:], alone)

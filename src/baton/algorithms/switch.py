@@ -24,8 +24,8 @@ def switch(
 ) -> Algorithm:
     """`first` for so many rounds, `then` from there; CyclicFL (Zhang et al., 2023) is a chain first.
 
-    at: the same as a share of the setting's rounds, a tenth if neither is given; it is filled in as `after`, which is then
-    part of the setting. Options inside have + for a comma: then=fedavgm:beta=0.5+server_lr=2.
+    at: the same as a share of the setting's rounds, a tenth if neither is given; it is filled in as `after`, which
+    is then part of the setting. Options inside have + for a comma: then=fedavgm:beta=0.5+server_lr=2.
     """
     both = {"first": first, "then": then}
     assert isinstance(first, Algorithm)

@@ -28,8 +28,8 @@ class Personal(NamedTuple):
 def fine_tuned(setting: Setting, x: Params, device: torch.device, steps: int = 10) -> Personal:
     """Each site's model after so many local steps from x (leaves without lane axis), with the run's own step.
 
-    A site's test rows are its own where the data set says whose they are; else all of them, each label counted as often as
-    the site holds it. Minibatches are those of the round after the last.
+    A site's test rows are its own where the data set says whose they are; else all of them, each label counted as
+    often as the site holds it. Minibatches are those of the round after the last.
     """
     if steps < 1:
         raise BadInput(f"steps: {steps}; 1 or more is right")
@@ -42,7 +42,7 @@ def fine_tuned(setting: Setting, x: Params, device: torch.device, steps: int = 1
         program.now(setting.rounds, program.rate(0)),
     )
     made, every = [], torch.arange(setting.clients, device=device)
-    for some in every.split(AT_ONCE):
+    for some in torch.split(every, AT_ONCE):
         order = some.unsqueeze(0)
         made.append(Simulation(program, now, order).train(start, Cohort(order)).x)
     models = {n: torch.cat([part[n][0] for part in made]) for n in start}

@@ -10,7 +10,7 @@ from baton.schedules.base import declares
 
 @declares()
 def cyclic(seed: Tensor, round: Tensor, clients: int, participants: int, *, groups: int) -> Tensor:
-    """Groups of equal size take turns, a round each: S clients drawn from the group whose turn it is (Cho et al., 2023).
+    """Groups of equal size take turns, a round each: S clients drawn from the one whose turn it is (Cho et al., 2023).
 
     Groups are neighbours by number; M not a multiple of groups: the first M % groups have a client more.
     """

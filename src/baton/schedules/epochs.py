@@ -19,7 +19,7 @@ def _places(round: Tensor, clients: int, participants: int) -> tuple[Tensor, Ten
 
 def _of_shuffles(seed: Tensor, number: Tensor, places: Tensor, clients: int) -> Tensor:
     """The clients at some places of a seed's number-th permutation of all; each permutation is drawn once."""
-    pairs, of = torch.stack([seed, number], 1).unique(dim=0, return_inverse=True)
+    pairs, of = torch.stack([seed, number], 1).unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
     every = rng.choose(rng.bits(pairs[:, 0], rng.ORDER, pairs[:, 1]), clients, clients)
     return every[of].gather(1, places)
 

@@ -22,12 +22,12 @@ def grouped(
     A round's order is S/each groups in random order, each shuffled: `fedseq:groups=` cuts it into their chains.
     by=size: the largest clients are dealt out first, each to the group with the fewest samples. by=labels: a group grows by the
     client whose labels are furthest from its own, by KL divergence. Clients over M/each groups never take part.
-    """
+    """  # noqa: E501
     if by not in BY:
         raise BadInput(f"schedule: grouped has by={by}; {', '.join(BY[:-1])} or {BY[-1]} is right")
     if each < 1 or participants % each:
         raise BadInput(f"schedule: grouped has each={each}; a number that divides S = {participants} is right")
-    pairs, of = torch.stack([seed, held.table], 1).unique(dim=0, return_inverse=True)
+    pairs, of = torch.stack([seed, held.table], 1).unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
     labels = held.labels.cpu().numpy()
     made = [_groups(labels[table].tobytes(), labels.shape[2], s, each, by) for s, table in pairs.tolist()]
     groups = torch.from_numpy(np.stack(made)).to(seed.device)  # [pairs, groups, each]
@@ -39,7 +39,7 @@ def grouped(
 
 
 @lru_cache(maxsize=256)
-def _groups(labels: bytes, classes: int, seed: int, each: int, by: str) -> np.ndarray:  # type: ignore[type-arg]
+def _groups(labels: bytes, classes: int, seed: int, each: int, by: str) -> np.ndarray:
     """[M // each, each]."""
     counts = np.frombuffer(labels, dtype=np.int64).reshape(-1, classes)
     order = rng.choose(rng.bits(torch.tensor([seed]), rng.GROUP), len(counts), len(counts))[0].numpy()
@@ -49,7 +49,7 @@ def _groups(labels: bytes, classes: int, seed: int, each: int, by: str) -> np.nd
     return _even(counts.sum(1), order, many, each) if by == "size" else _unlike(counts, order, many, each)
 
 
-def _even(size: np.ndarray, order: np.ndarray, many: int, each: int) -> np.ndarray:  # type: ignore[type-arg]
+def _even(size: np.ndarray, order: np.ndarray, many: int, each: int) -> np.ndarray:
     """The largest first, each to the group with the fewest samples that has a place left; ties in random order."""
     groups: list[list[int]] = [[] for _ in range(many)]
     total = np.zeros(many)
@@ -60,7 +60,7 @@ def _even(size: np.ndarray, order: np.ndarray, many: int, each: int) -> np.ndarr
     return np.array(groups)
 
 
-def _unlike(counts: np.ndarray, order: np.ndarray, many: int, each: int) -> np.ndarray:  # type: ignore[type-arg]
+def _unlike(counts: np.ndarray, order: np.ndarray, many: int, each: int) -> np.ndarray:
     """A random client, then each time the one of the greatest KL(client | group); one sample more of each label."""
     shares = (counts + 1) / (counts + 1).sum(1, keepdims=True)
     left, groups = list(map(int, order)), []

@@ -72,8 +72,8 @@ class Remote:
                 force = None if pull is None else float(pull[0])
                 again = before[whom[i]] + left_of[i].count(whom[i])
                 order = self._order(models[i] or {}, whom[i], again, force, anchors[i], shifts[i], sent)
-                how = {"lr": lr, "still": still, "stiff": forces[i]}
-                orders.append(order._replace(attempt=attempt, void=whom[i] in self.void, **how))
+                order = order._replace(lr=lr, still=still, stiff=forces[i])
+                orders.append(order._replace(attempt=attempt, void=whom[i] in self.void))
             for i, answer in zip(left, self.post(orders) if orders else [], strict=True):
                 answers[i] = answer
                 if answer is not None:
