@@ -149,7 +149,7 @@ BAD = {  # to be refused in one line
         "splitfed:cut=1,weighting=mine",
         "splitfed:cut=1,clip=both",
     ],
-    "schedule": ["shuffled:speed=3", "cyclic", "grouped", "file", "file:no such file"],
+    "schedule": ["shuffled:speed=3", "cyclic", "grouped", "file"],
     "lr_schedule": [
         "cosin",
         "constant:warmup=-1",

@@ -121,6 +121,8 @@ def test_full_participation_is_a_permutation(spec: str) -> None:
 @pytest.mark.parametrize("round", [0, 7])
 @pytest.mark.parametrize(("clients", "participants"), [(4, 2), (10, 10), (1_000_000, 3)])
 def test_every_place_is_uniform_over_clients(spec: str, round: int, clients: int, participants: int) -> None:
+    if spec.partition(":")[0] in ("once", "reshuffled", "flipflop", "markov"):
+        clients = min(clients, 100)  # they draw all clients for each row
     assert is_uniform(build(spec).draw, round, clients, participants)
 
 

@@ -1,4 +1,4 @@
-"""Amplified FedAvg (Wang and Ji, 2022) and amplified SCAFFOLD (Crawshaw and Liu, 2024): for participants that take turns."""  # noqa: E501
+"""Amplified FedAvg (Wang and Ji, 2022) and amplified SCAFFOLD (Crawshaw and Liu, 2024): for clients that take turns."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Sequential federated learning (SFL, cyclic weight transfer): the paper's Algorithm 1, and what chains may have beside it."""  # noqa: E501
+"""Sequential federated learning (SFL, cyclic weight transfer): the paper's Algorithm 1, and what chains may have."""
 
 from torch import Tensor
 
@@ -21,8 +21,9 @@ def sequential(
 
     mu: each step adds mu (y - the model handed over), FedProx's pull in a chain. decay: the learning rate is decay^i at
     the i-th client (Balachandar et al., 2020). last: a round ends with the mean of its last so many models (SWA,
-    Izmailov et al., 2018). ema: it ends with e, e = ema e + (1 - ema) y after each client, from the round's first model on.
-    """  # noqa: E501
+    Izmailov et al., 2018). ema: it ends with e, e = ema e + (1 - ema) y after each client, from the round's first
+    model on.
+    """
     averaged = bool((ema > 0).any())
     if last < 1:
         raise BadInput(f"algorithm: sequential has last={last}; 1 (the end of the chain) or more is right")

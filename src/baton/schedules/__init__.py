@@ -2,9 +2,10 @@
 
 A schedule is a function (seed [n], round [n], clients M, participants S, *, options) -> order [n, S], whole numbers: a
 row for each pair of a lane's seed and a round's number, which depends on that pair alone; one that declares `held` is
-told, after S, what clients hold, and depends on that too. What else may be relied on it says by `@declares(...)`; a client
+told, after S, what clients hold, and depends on that too. What else may be relied on it says by `@declares(...)`; a
+client
 stands twice in a round only where it says so. To add one: its file and one line in SCHEDULES.
-"""  # noqa: E501
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple

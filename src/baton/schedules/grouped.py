@@ -20,9 +20,10 @@ def grouped(
     """Whole groups of so many clients, made once: at random, of even size, or of unlike labels (Zaccone et al., 2022).
 
     A round's order is S/each groups in random order, each shuffled: `fedseq:groups=` cuts it into their chains.
-    by=size: the largest clients are dealt out first, each to the group with the fewest samples. by=labels: a group grows by the
+    by=size: the largest clients are dealt out first, each to the group with the fewest samples. by=labels: a group
+    grows by the
     client whose labels are furthest from its own, by KL divergence. Clients over M/each groups never take part.
-    """  # noqa: E501
+    """
     if by not in BY:
         raise BadInput(f"schedule: grouped has by={by}; {', '.join(BY[:-1])} or {BY[-1]} is right")
     if each < 1 or participants % each:
