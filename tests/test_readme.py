@@ -34,6 +34,12 @@ def test_ten_lines_of_python(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == 18
 
 
+def test_the_first_experiment(tmp_path: Path) -> None:
+    shown = shell(block("sh", "baton compare"), tmp_path)
+    assert any(word in shown for word in ("is ahead of", "No winner"))
+    assert (tmp_path / "report" / "index.html").exists()
+
+
 def test_five_lines_of_shell(tmp_path: Path) -> None:
     lines = block("sh", "baton run").strip().splitlines()
     assert len(lines) == 5

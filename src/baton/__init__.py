@@ -5,13 +5,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["BadInput", "Setting", "Store", "Study", "run", "tune"]
+__all__ = ["BadInput", "Data", "Setting", "Store", "Study", "compare", "run", "tune"]
 
 _HOMES = {
     "BadInput": "errors",
+    "Data": "datasets",
     "Setting": "setting",
     "Store": "store",
     "Study": "study",
+    "compare": "api",
     "run": "api",
     "tune": "api",
 }

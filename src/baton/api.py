@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from baton.comparison import SEEDS, Comparison, look, trained
 from baton.search import choices, missing, save
 from baton.search.rules import Choice
 from baton.setting import Setting
@@ -49,3 +51,30 @@ def tune(
     found = choices(study, store)
     save(study, store, found)
     return found
+
+
+def compare(
+    algorithms: Sequence[str] = ("sequential", "parallel"),
+    lrs: Sequence[float] = (),
+    seeds: int = SEEDS,
+    metric: str = "",
+    out: str | Path | None = None,
+    runs: str | Path = "runs",
+    device: str = "auto",
+    memory: str | None = None,
+    quiet: bool = False,
+    precision: str = "auto",
+    **setting: Any,
+) -> Comparison:
+    """Two or more algorithms on one setting, each at its best rate, over seeds: their numbers and a verdict.
+
+    Rates are chosen on samples that clients hold back: from lrs, or from a few and what lies beyond them. out: a
+    folder for the report; setting: fields of a Setting.
+    """
+    rates, store = [setting["lr"]] if "lr" in setting else lrs, Store(runs)
+
+    def train(todo: list[Setting]) -> None:
+        run(todo, runs, device, memory, quiet, precision)
+
+    study = trained(setting, store, train, algorithms, rates, seeds, metric)
+    return look(study, store, Path(out) if out else None)

@@ -17,7 +17,7 @@ class Now(NamedTuple):
 
     clients: int  # M
     participants: int  # S
-    local_steps: int  # K
+    local_steps: int  # K; 0 where a leg is E passes over its client's samples: Reply.steps tells how many those took
     rounds: int  # R
     round: int | Tensor  # its number, from 0; a tensor where rounds are recorded and replayed
     lr: Tensor  # [L] the learning rate of this round
@@ -142,6 +142,12 @@ class Sites(Protocol):
         Reply.square. stiff: as shift; a pull of its own at each parameter, for algorithms that say they are elastic.
         """
 
+    def pool(self, x: Params) -> Reply:
+        """One leg on everybody's samples, as if they lay in one place: S K steps, or E passes over all of them.
+
+        x [L, ...]; client 0's draws. Only where Algorithm.pools says so, and sites that are real cannot.
+        """
+
     def home(self, x: Params) -> Params:
         """A model that a client holds, brought to the server before it goes on: the same numbers, another way."""
 
@@ -177,4 +183,4 @@ class Split(NamedTuple):
     head: str = ""  # the layer behind which the client's begins again: labels stay there (U-shaped)
     clip: str = "joint"  # one norm over both sides, or one a side: per_side
     noise: float = 0.0  # what the client adds to the smashed data, as a share of their size
-    passes: int = 0  # tau_m is at most so many passes over the client's samples; 0: tau_m = K
+    passes: int = 0  # tau_m is at most so many passes over the client's samples; 0: tau_m = K, or as epochs say

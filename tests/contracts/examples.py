@@ -1,6 +1,7 @@
 """An example spec for each registered name, and the few lines that run lanes without a store."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from baton.setting import Setting
 from baton.simulate.engine import Program, Snapshot, advance, start
 
 CPU = torch.device("cpu")
+PATIENTS, ARRAYS = Path(__file__).with_name("patients.csv"), Path(__file__).with_name("patients.npz")
 
 # Names that cannot be written bare, or whose options deserve a run of their own.
 SPECS = {
@@ -79,6 +81,11 @@ SPECS = {
     },
     "dataset": {
         "quadratic": ["quadratic", "quadratic:zeta=10,delta=1/3"],
+        "csv": [f"csv:{PATIENTS},label=sick,site=site", f"csv:{PATIENTS},label=dose,site=site,scale=site"],
+        "npz": [f"npz:{ARRAYS}"],
+        "npy": [],  # these three: tests/test_data_python.py
+        "images": [],
+        "data": [],
         "quadratic_random": ["quadratic_random:dim=3", "quadratic_random:dim=2,sigma=1,delta=0.5"],
     },
 }
@@ -213,12 +220,25 @@ BAD = {  # to be refused in one line
     ],
     "dataset": [
         "digits:size=3",
+        "csv",
+        "csv:no such file.csv,label=y",
+        "npz:no such file.npz",
+        "npy:x.npy",
+        "images:no such folder",
+        "data:0123456789abcdef",
+        "heart:site=va",
         "quadratic:delta=2",
         "quadratic_random:dim=0",
         f"quadratic_random:seed={1 << 64}",
     ],
 }
-ON_DISK = {"mnist", "fashion_mnist", "cifar10", "cinic10"}  # lie in files: run by the tests that make such files
+ON_DISK = {
+    "mnist",
+    "fashion_mnist",
+    "cifar10",
+    "cinic10",
+    "heart",
+}  # lie in files: run by the tests that make such files
 ROOMS = {
     "algorithm": ALGORITHMS,
     "schedule": SCHEDULES,

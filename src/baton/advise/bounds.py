@@ -27,6 +27,22 @@ class Bounds(NamedTuple):
         return min(self.found, key=lambda side: float(self.found[side].total))
 
     @property
+    def trivial(self) -> float:
+        """What smoothness alone promises of the first model: a bound that is no smaller says nothing of training.
+
+        F(x0) - F* <= L D^2 / 2, and |grad F(x0)|^2 <= 2 L A; infinite where a letter is not known.
+        """
+        known = self.letters
+        if self.case == "nonconvex":
+            return 2 * known["L"] * known["A"] if {"L", "A"} <= known.keys() else float("inf")
+        return known["L"] * known["D"] ** 2 / 2 if {"L", "D"} <= known.keys() else float("inf")
+
+    @property
+    def vacuous(self) -> list[str]:
+        """Whose bound says nothing."""
+        return [side for side, result in self.found.items() if not float(result.total) < self.trivial]
+
+    @property
     def factor(self) -> float:
         """The larger bound over the smaller."""
         totals = [float(result.total) for result in self.found.values()]
@@ -42,6 +58,8 @@ class Bounds(NamedTuple):
 def bounds(measured: Measured) -> Bounds:
     """Both at the setting's M, S, K and R; BadInput where a constant is not defined."""
     s = measured.setting
+    if s.epochs:
+        raise BadInput(f"epochs: {s.epochs}; the theorems are for legs of K steps each")
     for name, constant in measured.constants.items():
         if constant.kind == UNDEFINED:
             raise BadInput(f"{name} is not defined: {constant.note}")

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from baton.advise import probe
 from baton.advise.measure import Measure, of_study
+from baton.advise.tested import by_accuracy
 from baton.advise.verdict import CLEAR, CLOSE, LIKELY, NONE, Candidate, Verdict, mean, side, verdict
 from baton.search import reader
 from baton.search.rules import MISSING, Read, shorter
@@ -113,13 +114,16 @@ def _hit(
         return None
     rounds = probe.length(settings[0], by.metric, part)
     short = [shorter(s, rounds) for s in settings if s.seed in searched[:seeds]]
-    said = verdict(probe.candidates(short, read, by.metric, probe.last(short[0], by.metric)), by)
+    tested = by_accuracy(settings[0], by)
+    said = verdict(probe.candidates(short, read, by.metric, probe.last(short[0], by.metric)), by, tested)
     last = study.report.last
     grid = probe.candidates([s for s in settings if s.seed in searched], read, by.metric, last)
     best = {(b.algorithm, b.lr, b.clip) for own in grid.values() if (b := side(own, by).best)}
     chosen = [s for s in settings if (s.algorithm, s.lr, s.clip) in best or not best]  # on all seeds that are there
     sides = probe.candidates(chosen, read, by.metric, last)
-    return Hit(group, _fields(settings), rounds, len(searched[:seeds]), said, verdict(sides, by), _lost(said, grid, by))
+    return Hit(
+        group, _fields(settings), rounds, len(searched[:seeds]), said, verdict(sides, by, tested), _lost(said, grid, by)
+    )
 
 
 def _searched(study: Study, whole: Sequence[int]) -> list[int]:

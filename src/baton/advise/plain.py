@@ -13,7 +13,13 @@ from baton.setting import Setting
 
 
 def advice(
-    setting: Setting, probe: Sequence[Setting], last: int, by: Measure, found: Verdict, beside: Bounds | str | None
+    setting: Setting,
+    probe: Sequence[Setting],
+    last: int,
+    by: Measure,
+    found: Verdict,
+    beside: Bounds | str | None,
+    following: str = "",
 ) -> dict[str, Any]:
     """What is advised, how sure it is, the probe and the bounds."""
     seeds = list(dict.fromkeys(s.seed for s in probe))
@@ -21,9 +27,12 @@ def advice(
     return {
         "setting": setting.model_dump(exclude={"algorithm", "lr", "clip", "seed"}),
         "advice": None if found.best is None else {"algorithm": found.winner, **_knobs(found.best)},
+        "next": following,
         "sure": found.sure,
         "difference": _number(found.difference),
         "error": _number(found.error),
+        "interval": [_number(x) for x in (found.apart.low, found.apart.high)] if found.apart else None,
+        "test_rows": found.apart.rows.n if found.apart and found.apart.rows else None,
         "probe": {**length, "metric": by.metric, "log": by.log, "margin": by.margin, "last": last},
         "sides": {name: _side(own) for name, own in found.sides.items()},
         "bounds": _bounds(beside) if isinstance(beside, Bounds) else beside,
@@ -75,7 +84,14 @@ def _bounds(found: Bounds) -> dict[str, Any]:
         }
         for side, result in found.found.items()
     }
-    return {**about, "smaller": found.smaller, "factor": _number(found.factor), "apart": found.apart, **each}
+    return {
+        **about,
+        "smaller": found.smaller,
+        "factor": _number(found.factor),
+        "apart": found.apart,
+        "vacuous": found.vacuous,
+        **each,
+    }
 
 
 def _number(x: float) -> float | None:

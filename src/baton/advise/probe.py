@@ -1,8 +1,10 @@
 """The short runs that decide: which they are, and what they came to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from baton import algorithms, models
+import numpy as np
+
+from baton import algorithms, clients, models
 from baton.advise.verdict import Candidate, Tail
 from baton.errors import BadInput
 from baton.names import split
@@ -12,23 +14,50 @@ from baton.store.columns import EXACT
 
 SIDES = ("sequential", "parallel")
 RATES = tuple(10 ** (power / 2) for power in range(-6, 1))  # 10^-3 ... 10^0 in half decades
-CLIPS = {"sequential": (0.0, 50.0), "parallel": (0.0, 10.0)}  # the paper's, and none
+CLIPS = {"sequential": (0.0, 50.0)}  # the paper's, and none
+CLIP = (0.0, 10.0)  # of all others: the paper's of parallel
+HELD = 0.2  # share of each client's samples that rates are chosen by
 CONVEX = ("quadratic", "logistic")  # models that are not clipped here
 LAST = 10  # evaluations averaged, at most; and at most the later half of the probe
 
 
-def runs(setting: Setting, metric: str, part: float = 0.1, seeds: int = 3) -> list[Setting]:
-    """The probe of a setting: both algorithms, every rate and clip, seeds from the setting's own on."""
+def runs(
+    setting: Setting, metric: str, part: float = 0.1, seeds: int = 3, algorithms: Sequence[str] = SIDES
+) -> list[Setting]:
+    """The probe of a setting: these algorithms, every rate and clip, seeds from the setting's own on.
+
+    Where there is a test set, rates are chosen by other samples, which the clients hold back.
+    """
     check(part, seeds)
     rounds = length(setting, metric, part)
     grid = [
         {"algorithm": side, "clip": clip, "lr": lr}
-        for side in SIDES
-        for clip in CLIPS[side][: 1 if convex(setting) else 2]
+        for side in algorithms
+        for clip in CLIPS.get(name(side), CLIP)[: 1 if convex(setting) else 2]
         for lr in RATES
     ]
     fixed = {**setting.model_dump(), "rounds": rounds}
+    if held(metric) != metric and not setting.validation:
+        fixed["validation"] = HELD
     return [Setting(**{**fixed, **point, "seed": setting.seed + i}) for point in grid for i in range(seeds)]
+
+
+def held(metric: str) -> str:
+    """What rates are chosen by: the same metric on samples that were held back, where it is a test set's."""
+    return metric.replace("test_", "validation_", 1)
+
+
+def tried(setting: Setting, given: Sequence[str] = ()) -> list[str]:
+    """The algorithms to probe: those given, or the candidates; size weighting only where sizes differ."""
+    if given:
+        specs = [Setting(**{**setting.model_dump(), "algorithm": spec}).algorithm for spec in given]
+        if len(specs) < 2 or len(set(specs)) < len(specs):
+            raise BadInput(f"algorithm: {', '.join(given)}; two or more that differ, or none, are right")
+        return specs
+    owner = clients.owners(setting.dataset, setting.partition, setting.clients)
+    sizes = np.bincount(owner[owner >= 0], minlength=setting.clients)
+    even = sizes.min() == sizes.max()
+    return [spec for spec in algorithms.CANDIDATES if not (even and spec.endswith("weighting=size"))]
 
 
 def check(part: float, seeds: int) -> None:
@@ -47,8 +76,13 @@ def convex(setting: Setting) -> bool:
 def length(setting: Setting, metric: str, part: float) -> int:
     """A part of the rounds, rounded to evaluations."""
     wanted, every = part * setting.rounds, setting.eval_every
-    step = 1 if metric in EXACT and every > wanted else every  # distances are taken at every round
-    return min(setting.rounds, max(1, round(wanted / step)) * step)
+    each = 1 if metric in EXACT and every > wanted else every  # distances are taken at every round
+    return min(setting.rounds, max(1, round(wanted / each)) * each)
+
+
+def step(setting: Setting, metric: str) -> int:
+    """Rounds between two values of the metric."""
+    return 1 if metric in EXACT else setting.eval_every
 
 
 def last(setting: Setting, metric: str) -> int:
@@ -72,20 +106,35 @@ def tail(setting: Setting, read: Read, metric: str, last: int) -> Tail | Missing
     return tuple(found)
 
 
-def candidates(settings: Sequence[Setting], read: Read, metric: str, last: int) -> dict[str, list[Candidate]]:
-    """{algorithm: its candidates}: what the runs came to, one a seed; runs that are not there are left out."""
-    tails: dict[tuple[str, float, float], list[Tail | None]] = {}
+def candidates(
+    settings: Sequence[Setting],
+    read: Read,
+    metric: str,
+    last: int,
+    by: Read | None = None,
+    key: Callable[[str], str] = name,
+) -> dict[str, list[Candidate]]:
+    """{algorithm: its candidates}: what the runs came to, one a seed; runs that are not there are left out.
+
+    by: the scores that a side's best candidate is chosen by; None: the same. key: what a side is called by.
+    """
+    tails: dict[tuple[str, float, float], dict[int, Tail | None]] = {}
+    chosen: dict[tuple[str, float, float], list[float]] = {}
     for s in settings:
-        found = tail(s, read, metric, last)
+        found, knobs = tail(s, read, metric, last), (s.algorithm, s.lr, s.clip)
         if not isinstance(found, Missing):
-            tails.setdefault((s.algorithm, s.lr, s.clip), []).append(found)
-    sides: dict[str, list[Candidate]] = {side: [] for side in SIDES}
+            tails.setdefault(knobs, {})[s.seed] = found
+            other = tail(s, by, metric, last) if by and found else None
+            chosen.setdefault(knobs, []).extend(other if isinstance(other, tuple) else ())
+    sides: dict[str, list[Candidate]] = {}
     for (algorithm, lr, clip), each in tails.items():
-        sides[name(algorithm)].append(Candidate(algorithm, lr, clip, tuple(each)))
+        held = tuple(chosen[algorithm, lr, clip])
+        made = Candidate(algorithm, lr, clip, tuple(each.values()), tuple(each), held)
+        sides.setdefault(key(algorithm), []).append(made)
     return sides
 
 
 def _taken(setting: Setting, metric: str) -> list[int]:
     """The rounds after which the metric is taken, but for round 0 where there are others."""
-    step = 1 if metric in EXACT else setting.eval_every
-    return [*range(step, setting.rounds, step), setting.rounds]
+    each = step(setting, metric)
+    return [*range(each, setting.rounds, each), setting.rounds]

@@ -1,11 +1,15 @@
 """Advice in plain words."""
 
 import math
+from collections.abc import Mapping
+from shlex import quote
+from typing import Any
 
 from baton.advise.bounds import Bounds
 from baton.advise.hits import Hit, Hits, counts
 from baton.advise.measure import Measure
 from baton.advise.verdict import CLOSE, NONE, Candidate, Side, Verdict
+from baton.verdict import words as told
 
 TERMS = {
     "optimisation": "optimisation (the way from the start)",
@@ -25,9 +29,9 @@ def advice(found: Verdict) -> str:
     """Who, with what, and how sure."""
     best = found.best
     if found.sure == NONE:
-        return "no advice: every candidate of both algorithms diverged; smaller learning rates are wanted"
+        return "no advice: every candidate diverged; smaller learning rates are wanted"
     if best is None:
-        return "no advice: both algorithms came to the same"
+        return "no advice: the best two came to the same"
     ahead = f"{found.winner} with {knobs(best)}"
     return f"too close to call; ahead by a little: {ahead}" if found.sure == CLOSE else f"{ahead} ({found.sure})"
 
@@ -51,12 +55,12 @@ def why(found: Verdict, by: Measure) -> str:
     if math.isnan(found.difference):
         return "nothing to compare"
     if math.isinf(found.difference):
-        return "the other algorithm diverged at every rate"
-    if math.isinf(found.error):
-        return f"{spread(found.difference, by)} apart, with no spread to judge it by: more seeds or a longer probe"
-    text = f"{spread(found.difference, by)} apart, standard error {spread(found.error, by)}"
-    ratio = f" ({found.difference / found.error:.1f} times it)" if found.error else ""
-    return text + ratio + (f"; up to {by.margin:g} is taken for nothing" if by.margin else "")
+        return "all others diverged at every rate"
+    if math.isinf(found.error) or found.apart is None:
+        return f"{spread(found.difference, by)} apart, with no spread to judge it by: more seeds"
+    unit = "decades" if by.log else "points" if by.metric.endswith("accuracy") else ""
+    text = f"the best two are {spread(found.difference, by)} apart ({told.spelled(found.apart, unit)})"
+    return text + (f"; up to {by.margin:g} is taken for nothing" if by.margin else "")
 
 
 def warnings(found: Verdict, evaluations: int, seeds: int) -> list[str]:
@@ -67,7 +71,7 @@ def warnings(found: Verdict, evaluations: int, seeds: int) -> list[str]:
         if own.best is not None and own.edge
     ]
     if seeds == 1:
-        said.append("one seed: the spread is over evaluations only, and the true one is likely larger")
+        said.append("one seed: there is no interval, and nothing is called likely or clear")
     if evaluations < 3:
         said.append(f"a score is the mean of {many(evaluations, 'evaluation')}: the probe is very short")
     return said
@@ -87,6 +91,10 @@ def explained(found: Bounds, winner: str | None) -> list[str]:
         agree = "" if winner is None else ", as the probe has it" if winner == found.smaller else ", unlike the probe"
         where = f"most of it in {TERMS[found.apart]}"
         said.append(f"{found.smaller}'s is smaller by a factor of {found.factor:.3g}, {where} ({case} case){agree}")
+    if found.vacuous:
+        whose = " and ".join(f"{side}'s" for side in found.vacuous)
+        many_ = "bounds say" if len(found.vacuous) > 1 else "bound says"
+        said.append(f"vacuous: {whose} {many_} no more than smoothness alone of the first model ({found.trivial:.3g})")
     if found.local:
         said.append(f"{', '.join(found.local)}: local estimates along one short run; the theorems ask for all x")
     reasons = dict.fromkeys(reason for result in found.found.values() for reason in result.reasons)
@@ -128,6 +136,25 @@ def counted(found: Hits) -> list[str]:
     ]
     left = f"{n['left_out']} settings are left out: their grids are not whole in the store"
     return said + [left] * (n["left_out"] > 0)
+
+
+def following(found: Verdict, given: Mapping[str, Any]) -> str:
+    """What to type next: the advised run with every digit of its rate; more of both where it is too close."""
+    best = found.best
+    if best is None:
+        return ""
+    flags = {name: x for name, x in given.items() if name not in ("lr", "clip", "algorithm")}
+    if found.sure == CLOSE:
+        rates = {side.best.lr: None for side in found.sides.values() if side.best}
+        line = ["baton compare", *(f"-a {side}" for side in found.sides), f"--lrs {','.join(map(repr, sorted(rates)))}"]
+    else:
+        line = [
+            "baton run",
+            f"-a {best.algorithm}",
+            f"--lr {best.lr!r}",
+            *([f"--clip {best.clip:g}"] * (best.clip > 0)),
+        ]
+    return " ".join([*line, *(f"--{name.replace('_', '-')} {quote(str(x))}" for name, x in flags.items())])
 
 
 def value(x: float, by: Measure) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from baton.algorithms.alone import alone
 from baton.algorithms.amplified import amplified, amplified_scaffold
 from baton.algorithms.base import Algorithm
 from baton.algorithms.checks import held_to
@@ -17,6 +18,7 @@ from baton.algorithms.fedprox import fedprox
 from baton.algorithms.fedseq import fedseq, fedseqinter
 from baton.algorithms.grab import flgrab, pairgrab
 from baton.algorithms.parallel import parallel
+from baton.algorithms.pooled import pooled
 from baton.algorithms.scaffold import scaffold
 from baton.algorithms.sequential import sequential
 from baton.algorithms.splitfed import splitfed
@@ -49,10 +51,15 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "ewc": ewc,
     "ssl": ssl,
     "splitfed": splitfed,
+    "alone": alone,
+    "pooled": pooled,
 }
+
+CANDIDATES = ("sequential", "parallel", "parallel:weighting=size")  # specs that 'baton advise' tries
 
 __all__ = [
     "ALGORITHMS",
+    "CANDIDATES",
     "Algorithm",
     "Cohort",
     "Leg",

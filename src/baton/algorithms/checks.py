@@ -37,15 +37,12 @@ def held_to(made: object, name: str, make: Callable[..., Any]) -> Algorithm:
     for field, given in asked.items():
         if not callable(given):
             raise wrong(f"an Algorithm whose {field} is a {type(given).__name__}", "a function")
-    return Algorithm(
-        _round(made.round, name, made.elastic),
-        None if made.server is None else _server(made.server, name),
-        None if made.local is None else _local(made.local, name),
-        None if made.order is None else _told(made.order, name),
-        made.kind if made.kind is Algorithm._field_defaults["kind"] else _kind(made.kind, name),
-        made.split,
-        made.personal,
-        made.elastic,
+    return made._replace(
+        round=_round(made.round, name, made.elastic),
+        server=None if made.server is None else _server(made.server, name),
+        local=None if made.local is None else _local(made.local, name),
+        order=None if made.order is None else _told(made.order, name),
+        kind=made.kind if made.kind is Algorithm._field_defaults["kind"] else _kind(made.kind, name),
     )
 
 
@@ -157,6 +154,11 @@ class CheckedSites:
             raise TypeError(f"sites.train: sent is {bad}")
         more = {"rate": rate, "still": still, "stiff": stiff}
         return self._sites.train(x, clients, pull=pull, anchor=anchor, shift=shift, sent=sent, **more)  # type: ignore[arg-type]
+
+    def pool(self, x: Params) -> Reply:
+        """As Sites has it."""
+        self._is_a_model("x", x, 1)
+        return self._sites.pool(x)
 
     def home(self, x: Params) -> Params:
         """As Sites has it."""

@@ -36,6 +36,8 @@ def switch(
         raise BadInput(f"algorithm: switch has after={after}; 0 rounds or more is right")
     if first.split != then.split:
         raise BadInput("algorithm: switch has one method that cuts the model; both alike, or none, is right")
+    if not (first.sends and then.sends):
+        raise BadInput("algorithm: switch has a baseline that sends nothing; methods that federate are right")
     return _switched({k: v for k, v in both.items() if isinstance(v, Algorithm)}, after)
 
 
@@ -90,7 +92,7 @@ class _Phase:
 
     def __init__(self, sites: Sites, name: str, now: Now, marked: bool) -> None:
         self.now, self._sites, self._name, self._marked = now, sites, name, marked
-        self.home, self.sides = sites.home, sites.sides
+        self.pool, self.home, self.sides = sites.pool, sites.home, sites.sides
 
     def train(self, x: Params, clients: Cohort, *, sent: Params | None = None, **more: Any) -> Reply:
         """As Sites has it."""

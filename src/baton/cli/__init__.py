@@ -4,7 +4,22 @@ import errno
 import os
 import sys
 
-from baton.cli import advise, bounds, constants, data, export, leak, ledger, look, pages, partition, train, tune, upkeep
+from baton.cli import (
+    advise,
+    bounds,
+    compare,
+    constants,
+    data,
+    export,
+    leak,
+    ledger,
+    look,
+    pages,
+    partition,
+    train,
+    tune,
+    upkeep,
+)
 from baton.cli.common import app
 from baton.errors import BadInput
 from baton.limits import enough
@@ -14,6 +29,7 @@ __all__ = [
     "advise",
     "app",
     "bounds",
+    "compare",
     "constants",
     "data",
     "export",

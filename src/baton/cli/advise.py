@@ -25,14 +25,22 @@ if TYPE_CHECKING:
     from baton.advise import Bounds, Hits, Measure, Verdict
     from baton.setting import Setting
 
-ADVISED = ("algorithm", "lr", "clip")
+ADVISED = ("lr", "clip")
 
 
 @app.command()
 @flags.of_a_setting
 def advise(
     fields: dict[str, Any],
-    probe: Annotated[float, typer.Option("--probe", metavar="X", help="Part of the rounds that are tried.")] = 0.1,
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--algorithm", "-a", metavar="NAME", help="One of those tried \\[sequential, parallel, by size too]."
+        ),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="10%|2min", help="Part of the rounds that are tried, or a time to use.")
+    ] = "10%",
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Seeds of the probe, from --seed on.")] = 3,
     bounds: Annotated[bool, typer.Option("--bounds/--no-bounds", help="Set the paper's bounds beside it.")] = True,
     check: Annotated[
@@ -49,34 +57,50 @@ def advise(
 ) -> None:
     """Sequential or parallel, which learning rate and clip, how sure, and why.
 
-    Short runs of both algorithms over a grid of rates decide; the bounds at the measured constants explain.
+    Short runs of all candidates over a grid of rates decide; the bounds at the measured constants explain.
     """
     use_data_dir(data_dir)
     given = flags.given(fields)
+    from baton.advise import budget as budgets
+
+    limit = budgets.parse(budget)
     if check:
+        if not limit.part:
+            raise BadInput(f"budget: {budget!r}; stored runs are looked at for a part of their rounds, such as 10%")
         if given:
             raise BadInput(f"check: a study gives its own settings, so --check goes without {', '.join(given)}")
-        _check(check, runs, probe, seeds, as_json)
+        _check(check, runs, limit.part, seeds, as_json)
         return
     for field in ADVISED:
         if field in given:
             raise BadInput(f"{field}: {given[field]!r} is given, but it is what 'baton advise' finds; leave it out")
     from baton import search
-    from baton.advise import of_setting, plain, verdict
+    from baton.advise import of_setting, plain, tested, verdict, words
     from baton.advise import probe as probes
     from baton.store import Store
 
     setting, store = flags.setting(fields), Store(runs)
     by = of_setting(setting)
-    wanted = probes.runs(setting, by.metric, probe, seeds)
-    train(wanted, store, device, memory, quiet or as_json, precision=precision)
+    hush, held = quiet or as_json, probes.held(by.metric)
+    wanted = budgets.spend(
+        setting,
+        by,
+        limit,
+        seeds,
+        probes.tried(setting, algorithm or ()),
+        lambda todo: train(todo, store, device, memory, hush, precision=precision),
+        lambda: search.reader(store, held),
+    )
     last = probes.last(wanted[0], by.metric)
-    found = verdict(probes.candidates(wanted, search.reader(store, by.metric), by.metric, last), by)
+    scores, chosen = search.reader(store, by.metric), search.reader(store, held)
+    sides = probes.candidates(wanted, scores, by.metric, last, chosen, str)
+    found = verdict(sides, by, tested.by_answers(wanted, store, by), probes.RATES)
+    following = words.following(found, given)
     beside = _bounds(setting, found, device, quiet or as_json) if bounds else None
     if as_json:
-        print_json(plain.advice(setting, wanted, last, by, found, beside))
+        print_json(plain.advice(setting, wanted, last, by, found, beside, following))
     elif not quiet:
-        _print(setting, wanted, last, by, found, beside)
+        _print(setting, wanted, last, by, found, beside, following)
 
 
 def _bounds(setting: "Setting", found: "Verdict", device: str, quiet: bool) -> "Bounds | str":
@@ -106,11 +130,14 @@ def _print(
     by: "Measure",
     found: "Verdict",
     beside: "Bounds | str | None",
+    following: str,
 ) -> None:
     from baton.advise import words
 
     seeds = len({s.seed for s in wanted})
     print(words.advice(found))
+    if following:
+        print(f"next: {following}")
     print(f"\nThe probe: {len(wanted)} runs, {wanted[0].rounds} of {setting.rounds} rounds, ", end="")
     print(f"{words.many(seeds, 'seed')}, {by.metric} over the last {words.many(last, 'evaluation')}")
     for name, own in found.sides.items():

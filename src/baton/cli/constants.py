@@ -181,7 +181,7 @@ def print_drift(setting: "Setting", found: "list[Drift]", lemmas: "list[Lemma]",
     """A line a round."""
     s = setting
     print(f"{s.algorithm}, {s.dataset}, {s.partition}, {s.model}: S = {s.participants} of M = {s.clients}, ", end="")
-    print(f"K = {s.local_steps}, lr = {s.lr:g}; {draws} draws a round")
+    print(f"{s.length}, lr = {s.lr:g}; {draws} draws a round")
     print(
         f"{'round':>6} {'drift':>12} {'+-':>9} {'drift / S':>12} {'own draw':>12}"
         + (f" {'bound':>12}" if lemmas else "")

@@ -36,14 +36,18 @@ Latency = Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="Of eve
 
 
 def of_a_setting(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with a flag for every field of a setting; it is given them by name in one dict, `fields`."""
+    """The command with a flag for every field of a setting; it is given them by name in one dict, `fields`.
+
+    A flag that the command has of its own takes the place of the field's.
+    """
 
     @wraps(command)
     def called(**words: Any) -> None:
-        command({name: words.pop(name) for name in FLAGS}, **words)
+        command({name: words.pop(name) if name in theirs else None for name in FLAGS}, **words)
 
+    theirs = [name for name in FLAGS if name not in signature(command).parameters]
     own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in list(signature(command).parameters.values())[1:]]
-    fields = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=hint) for n, hint in FLAGS.items()]
+    fields = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=FLAGS[n]) for n in theirs]
     called.__signature__ = Signature([*fields, *own])  # type: ignore[attr-defined]
     called.__annotations__ = {p.name: p.annotation for p in (*fields, *own)}
     return called

@@ -14,6 +14,7 @@ import typer
 
 from baton.cli import cuts
 from baton.cli.common import Json, Runs, app, print_json
+from baton.cli.sites import print_sites, sites_of
 from baton.errors import BadInput
 from baton.fields import FIELDS
 
@@ -28,8 +29,8 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="datasets, partitions, models, algorithms, schedules, lr_schedules, failures, policies, studies or "
-            "runs; with what each does."
+            help="datasets, partitions, models, algorithms, schedules, lr_schedules, failures, policies, metrics, "
+            "studies or runs; with what each does."
         ),
     ] = "",
     model: Annotated[
@@ -52,10 +53,11 @@ def list_(
         return
     from baton import study as studies
     from baton.errors import nearest
+    from baton.metrics import METRICS
     from baton.names import columns, says, signature
     from baton.setting import ROOMS
 
-    rooms = {TITLES.get(room, f"{room}s"): known for room, known in ROOMS.items()}
+    rooms = {TITLES.get(room, f"{room}s"): known for room, known in ROOMS.items()} | {"metrics": METRICS}
     found: dict[str, list[str]] = {room: [signature(n, f) for n, f in known.items()] for room, known in rooms.items()}
     about = {n: {"says": says(f), "lanes": columns(f)} for n, f in rooms.get(what, {}).items()}
     found["studies"] = studies.shipped()
@@ -189,6 +191,7 @@ def show(run: str, runs: Path) -> None:
     fields = found.setting.model_dump()
     console.print("  ".join(f"{name}={value}" for name, value in fields.items()), highlight=False, markup=False)
     names = [name for name, values in found.metrics.items() if (values == values).any() or name == "round"]
+    names = [name for name in names if not name.startswith(("site_", "class_"))]  # in tables of their own
     table = Table(box=box.SIMPLE_HEAD)
     for name in names:
         table.add_column(name.replace("_", " "), overflow="fold")
@@ -201,6 +204,7 @@ def show(run: str, runs: Path) -> None:
             )
         )
     console.print(table)
+    print_sites(store, run_id)
 
 
 def _past(store: "Store", run_id: str) -> list[str]:
@@ -241,4 +245,4 @@ def as_dict(store: "Store", run_id: str) -> dict[str, Any]:
         "made_of": found.setting.made_of._asdict(),
         "how": found.how,
         "metrics": metrics,
-    }
+    } | sites_of(store, run_id)

@@ -28,6 +28,7 @@ from baton.cli.common import (
     use_data_dir,
 )
 from baton.cli.constants import DRAWS, drift_of, print_drift
+from baton.cli.hops import hops_of, print_hops
 from baton.cli.look import as_dict, show
 from baton.errors import BadInput
 
@@ -53,9 +54,9 @@ def run(
         str,
         typer.Option(
             "--measure",
-            metavar="WHAT",
-            help="drift: client drift of some rounds too, see 'baton drift'; personal: the final model trained a few "
-            "steps more at each site, and its accuracy there.",
+            metavar="drift|hops|personal",
+            help="Too: client drift of some rounds ('baton drift'), every site after every hand-over, or the final "
+            "model trained a few steps more at each site.",
         ),
     ] = "",
     quiet: Quiet = False,
@@ -65,21 +66,26 @@ def run(
     use_data_dir(data_dir)
     from baton.store import Store
 
-    if measure not in ("", "drift", "personal"):
-        raise BadInput(f"measure: {measure!r}; 'drift' or 'personal' is right")
+    if measure not in ("", "drift", "hops", "personal"):
+        raise BadInput(f"measure: {measure!r}; 'drift', 'hops' or 'personal' is right")
     setting, store = flags.setting(fields | {"smash_noise": smash_noise}), Store(runs)
     anew([setting], store, again)
     train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway)
-    drifts = drift_of(setting, "", DRAWS, False, device, memory, quiet or as_json)[0] if measure == "drift" else []
+    silent = quiet or as_json
+    drifts = drift_of(setting, "", DRAWS, False, device, memory, silent)[0] if measure == "drift" else []
+    hops = hops_of(setting, store, device, silent) if measure == "hops" else []
     own = _personal(setting, store, device) if measure == "personal" else []
     if as_json:
         more: dict[str, Any] = {"drift": [drift._asdict() for drift in drifts]} if measure == "drift" else {}
+        more |= {"hops": [each._asdict() for each in hops]} if measure == "hops" else {}
         more |= {"personal": own} if measure == "personal" else {}
         print_json(as_dict(store, setting.run_id) | more)
     elif not quiet:
         show(setting.run_id, runs)
         if measure == "drift":
             print_drift(setting, drifts, [], DRAWS)
+        for each in hops:
+            print_hops(each)
         if own:
             print(f"{'site':>6} {'samples':>8} {'accuracy':>9} {'fine-tuned':>11}")
         for row in own:
@@ -120,8 +126,11 @@ def sweep(
     use_data_dir(data_dir)
     from baton import study as studies
     from baton.store import Store
+    from baton.study import measured
 
-    wanted, store = studies.read(study, scale).settings, Store(runs)
+    found, store = studies.read(study, scale), Store(runs)
+    wanted = found.settings
+    measured.check(found.report, [s for s in wanted if not store.complete(s.run_id)], load=True)
     if dry_run:
         _print_plan(wanted, store, device, memory, as_json)
         return
@@ -168,14 +177,15 @@ def train(
 
 
 def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memory: str | None, as_json: bool) -> None:
+    from baton.clients import steps as steps_of
     from baton.simulate import memory as mem
     from baton.simulate.arithmetic import device_of
     from baton.sweep import plan
 
     found = plan(settings, store, device_of(device), mem.parse(memory) if memory else None)
     lanes = [len(chunk) for chunk in found.chunks]
-    steps = [sum(s.steps for s in chunk) for chunk in found.chunks]
-    samples = sum(s.steps * s.batch_size for chunk in found.chunks for s in chunk)
+    steps = [sum(steps_of(s) for s in chunk) for chunk in found.chunks]
+    samples = sum(steps_of(s) * s.batch_size for chunk in found.chunks for s in chunk)
     if as_json:
         counts = {"runs": len(settings), "complete": found.done, "programs": found.programs, "chunks": len(lanes)}
         print_json(counts | {"lanes": lanes, "steps": sum(steps), "samples": samples, "memory": found.memory})
@@ -186,6 +196,6 @@ def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memo
     print(f"memory {mem.readable(found.memory)}" + (f"; a lane needs {each}" if each else ""))
     for number, (chunk, count, cost) in enumerate(zip(found.chunks, lanes, steps, strict=True), 1):
         s = chunk[0]
-        what = f"{s.algorithm}, {s.model}, M={s.clients} S={s.participants} K={s.local_steps} R={s.rounds}"
-        print(f"  chunk {number}: {count} lanes x {s.steps:,} steps = {cost:,}  ({what})")
+        what = f"{s.algorithm}, {s.model}, M={s.clients} S={s.participants} {s.length.replace(' ', '')} R={s.rounds}"
+        print(f"  chunk {number}: {count} lanes x {steps_of(s):,} steps = {cost:,}  ({what})")
     print(f"{sum(steps):,} SGD steps over at most {samples:,} samples")

@@ -55,8 +55,10 @@ def tune(
     from baton import search
     from baton import study as studies
     from baton.store import Store
+    from baton.study import measured
 
     wanted, store = studies.read(study, scale, method), Store(runs)
+    measured.check(wanted.report, [] if dry_run else wanted.settings, load=True)
     found = search.choices(wanted, store)
     while (todo := search.missing(found, store)) and not dry_run:
         if not quiet and not as_json:

@@ -155,10 +155,14 @@ class Counting:
         shape, kind = clients.index.shape, self.now.lr.dtype
         own = _Origin(frozenset([number]), number)
         made = {name: self.seen.put(_some((*shape, *self.small[name]), kind, 1 + number), own) for name in x}
-        steps = torch.full(shape, self.now.local_steps)
+        steps = torch.full(shape, self.now.local_steps or 1)
         square = {n: self.seen.put(leaf.square(), own) for n, leaf in made.items()} if still else None
         ones = torch.ones(shape, dtype=torch.int64)
         return Reply(made, lambda: Facts(ones, steps, steps.to(kind)), None, True, square)
+
+    def pool(self, x: Params) -> Reply:
+        """One leg, at the server."""
+        return self.train(x, Cohort(torch.zeros(len(self.now.lr), dtype=torch.int64)))
 
     def home(self, x: Params) -> Params:
         """The model is at the server from here on."""

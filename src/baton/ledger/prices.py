@@ -129,7 +129,8 @@ def _legs(price: Prices, call: Call, work: Done) -> _Legs:
     handed = Traffic(torch.zeros_like(down), down, tried * (price.model if peers else 0))
     crossed = step(price, work.samples * came, work.steps * came * work.clipped)
     back = came * (price.model if call.up else 0)
-    return _Legs(handed, crossed, back, tried, work._replace(samples=work.samples * came, steps=work.steps * came))
+    messages = tried if price.model else torch.zeros_like(tried)
+    return _Legs(handed, crossed, back, messages, work._replace(samples=work.samples * came, steps=work.steps * came))
 
 
 def round_(price: Prices, trace: Trace, work: Done) -> Traffic:

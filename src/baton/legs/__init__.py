@@ -71,5 +71,5 @@ def _split_kernels(net: Net, data: Dataset, clients: Clients, threads: int, form
 
 
 def _usual(net: Net, data: Dataset) -> bool:
-    """What all kernels are for."""
-    return data.loss is cross_entropy and net.dtype == torch.float32
+    """What all kernels are for; one logit has another loss."""
+    return data.loss is cross_entropy and net.dtype == torch.float32 and net.width() > 1

@@ -65,6 +65,10 @@ def uncovered(setting: Setting) -> str:
         value = getattr(setting, field)
         if value not in right:
             return f"{field}: {words.value(value)}; the theorems are for {' and '.join(map(words.value, right))}"
+    if setting.epochs:
+        return f"epochs: {setting.epochs}; the theorems are for legs of K steps each"
+    if setting.sampling == "balanced":
+        return "sampling: balanced; the theorems are for minibatches of a client's mean loss"
     return ""
 
 

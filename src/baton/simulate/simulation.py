@@ -82,6 +82,13 @@ class Simulation:
             self._learn(who, kept, x, reply)
         return reply
 
+    def pool(self, x: Params) -> Reply:
+        """One leg a lane on everybody's samples."""
+        program = self.program
+        batches = program.draw_pool(self.now.round)
+        made = self.legs.train(x, self._step(program.lanes, batches, 1, self.now.lr), batches)
+        return Reply(made, self._pooled, None, program.even)
+
     def home(self, x: Params) -> Params:
         """Everything is here already."""
         return x
@@ -118,11 +125,18 @@ class Simulation:
     def _batches(self, clients: Cohort, who: Tensor, number: int | Tensor) -> Batches:
         """Drawn beforehand, or now; a client that is visited again in a round gets other minibatches."""
         if self.drawn is None or clients.places is None or isinstance(number, Tensor):
-            return self.program.draw(self.now.round, who, number)
+            return self._trimmed(self.program.draw(self.now.round, who, number), who)
         legs = [self.drawn[place] for place in clients.places]
         if clients.index.dim() == 1:
-            return legs[0]
-        return Batches(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*legs, strict=True)))
+            return self._trimmed(legs[0], who)
+        return self._trimmed(Batches(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*legs, strict=True))), who)
+
+    def _trimmed(self, batches: Batches, who: Tensor) -> Batches:
+        """Without the steps that none of these clients takes, where there may be some; a GPU is not asked."""
+        if not self.program.passes or who.is_cuda:
+            return batches
+        longest = max(1, int(self._facts(who).steps.max()))
+        return batches if longest == batches.key.shape[1] else Batches(*(field[:, :longest] for field in batches))
 
     # --- the step
 
@@ -132,10 +146,10 @@ class Simulation:
         batches: Batches,
         each: int,
         lr: Tensor,
-        pull: Tensor | None,
-        anchor: Params | None,
-        shift: Params | None,
-        stiff: Params | None,
+        pull: Tensor | None = None,
+        anchor: Params | None = None,
+        shift: Params | None = None,
+        stiff: Params | None = None,
     ) -> Step:
         program = self.program
         lr = lr.repeat_interleave(each) if each > 1 else lr
@@ -159,16 +173,19 @@ class Simulation:
         steps = held.taken(count, self.program.setting, self.program.passes)[1]
         return Facts(count, steps, self._reach(who, steps, still))
 
+    def _pooled(self) -> Facts:
+        """[L]."""
+        table, setting = self.program.pool
+        count = held.spans(table, self.program.lanes, torch.zeros_like(self.program.lanes.seed))[1]
+        steps = held.taken(count, setting, setting.epochs)[1]
+        return Facts(count, steps, self.program.reach(steps))
+
     def _reach(self, who: Tensor, steps: Tensor | None = None, still: bool = False) -> Tensor:
         """[L, C]: known without a look at the clients where all take K steps."""
         program = self.program
         if program.even:
-            k = program.setting.local_steps
-            return (
-                torch.full_like(program.full_reach, k).expand(who.shape)
-                if still
-                else program.full_reach.expand(who.shape)
-            )
+            full = program.full_reach
+            return (torch.full_like(full, program.setting.local_steps) if still else full).expand(who.shape)
         steps = self._facts(who).steps if steps is None else steps
         return steps.to(program.lanes.lr.dtype) if still else program.reach(steps)
 

@@ -126,7 +126,7 @@ def leg(net: Net, data: Dataset, form: Split, cut: Sides, order: Order, ask: Cal
     mine = order._replace(model=without_lane(client), anchor=_of(order.anchor, client), shift=_of(order.shift, client))
     part = Middle(net, cut.back, 1) if cut.head else Last(net, data, cut.back, 1)
     steps = _told(ask(Begin(mine)), int)
-    step, velocity, keys = begun(_step(order, server, net.dtype), server), None, _keys(order)
+    step, velocity, keys = begun(_step(order, server, net.dtype), server), None, _keys(order, steps)
     for k in range(steps):
         up, key = _told(ask(Forward()), Up), keys[:, k]
         if isinstance(part, Last):
@@ -144,11 +144,11 @@ def leg(net: Net, data: Dataset, form: Split, cut: Sides, order: Order, ask: Cal
     return answer._replace(model={name: made[name] for name in order.model})
 
 
-def _keys(order: Order) -> Tensor:
-    """What a leg's steps draw with, on either side: [1, K]."""
+def _keys(order: Order, steps: int) -> Tensor:
+    """What a leg's steps draw with, on either side: [1, steps]."""
     seed, client = torch.tensor([order.seed]), torch.tensor([order.client])
     key = clients.visit(seed, order.round, client, order.visit)
-    return rng.bits(key.unsqueeze(1), rng.DROPOUT, torch.arange(order.local_steps))
+    return rng.bits(key.unsqueeze(1), rng.DROPOUT, torch.arange(steps))
 
 
 def _step(order: Order, server: Params, dtype: torch.dtype) -> Step:

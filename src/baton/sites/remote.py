@@ -8,6 +8,7 @@ from torch import Tensor
 
 from baton import failures
 from baton.clients import reached
+from baton.errors import BadInput
 from baton.failures import Policy
 from baton.lanes import Params
 from baton.seam import Cohort, Facts, Now, Reply
@@ -16,6 +17,7 @@ from baton.sites.visit import Answer, Order
 
 Post = Callable[[Sequence[Order]], Sequence[Answer | None]]  # all at once; None: did not come back
 Sides = Callable[[Params], tuple[Params, Params]]
+NO_POOL = "algorithm: it pools all samples in one place, and sites keep theirs; another algorithm is right"
 
 
 class Remote:
@@ -84,6 +86,10 @@ class Remote:
         self.aborted |= self.policy.abort and None in answers
         return self._reply(models, answers, clients.index.shape, still)
 
+    def pool(self, x: Params) -> Reply:  # noqa: ARG002
+        """Refused when a server is made for such an algorithm: sites keep their samples."""
+        raise BadInput(NO_POOL)
+
     def home(self, x: Params) -> Params:
         """The server writes all orders: what it sends, it has."""
         return x
@@ -100,7 +106,8 @@ class Remote:
     ) -> Order:
         s, told = self.setting, {name: leaf[0] for name, leaf in (sent or {}).items()}
         step = float(self.now.lr[0]), s.clip, s.weight_decay, s.momentum, pull, anchor, shift
-        return Order(model, client, s.seed, int(self.now.round), visit, s.local_steps, s.batch_size, *step, told)
+        made = Order(model, client, s.seed, int(self.now.round), visit, s.local_steps, s.batch_size, *step, told)
+        return made._replace(epochs=s.epochs)
 
     def _legs(self, x: Params | None, count: int) -> list[Params | None]:
         """One model a leg, without lane axis."""
@@ -124,8 +131,8 @@ class Remote:
         came = torch.tensor([answer is not None for answer in answers]).view(shape)
         reach = reached(steps.to(kind), momentum)
         sure = failures.failing(self.setting.failures).share == 0 and bool(came.all())
-        constant = self.setting.lr_schedule == "constant"
-        even = sure and constant and bool((steps == self.setting.local_steps).all())
+        alike = self.setting.lr_schedule == "constant" and not self.setting.epochs
+        even = sure and alike and bool((steps == self.setting.local_steps).all())
         square = None
         if still:
             none = {n: torch.zeros_like(leaf) for n, leaf in models[0].items()}

@@ -8,12 +8,13 @@ from torch import Tensor
 
 from baton import algorithms, failures, schedules
 from baton.datasets import Dataset
+from baton.errors import BadInput
 from baton.lanes import Params
 from baton.nn.cut import sides
 from baton.seam import Cohort, Now, State
 from baton.setting import Setting
 from baton.sites.halves import Message, leg
-from baton.sites.remote import Post, Remote
+from baton.sites.remote import NO_POOL, Post, Remote
 from baton.sites.visit import Answer, Order, net_of
 
 Ask = Callable[[int, Message], object]  # one client, one message: its answer
@@ -39,6 +40,8 @@ class Server:
         self.net = net_of(setting, like, dtype, torch.device("cpu"))
         self.ranks = {name: 1 + len(shape) for name, shape in self.net.sizes().items()}
         self.algorithm = algorithms.build(setting.algorithm, dtype)
+        if self.algorithm.pools:
+            raise BadInput(NO_POOL)
         self.schedule = schedules.build(setting.schedule)
         self.policy = failures.policy(setting.on_failure)
         self.held = None if held is None else schedules.Held(held.unsqueeze(0), torch.zeros(1, dtype=torch.int64))

@@ -23,7 +23,7 @@ class Order(NamedTuple):
     seed: int
     round: int
     visit: int  # of this client, in this round, before
-    local_steps: int
+    local_steps: int  # 0: as epochs say
     batch_size: int
     lr: float
     clip: float = 0.0
@@ -37,6 +37,7 @@ class Order(NamedTuple):
     still: bool = False  # all gradients are taken where the leg starts
     stiff: Params | None = None
     void: bool = False  # whether the last round that the client took part in was aborted
+    epochs: int = 0  # passes over the client's samples, in place of steps
 
 
 class Answer(NamedTuple):
@@ -52,7 +53,7 @@ class Own:
     """One client: its samples, and the means to train on them. It knows nobody else's."""
 
     def __init__(self, setting: Setting, data: Dataset, device: torch.device | None = None, threads: int = 1) -> None:
-        """data: its own samples only, as x and y; test samples are not looked at."""
+        """data: its own samples only, less those it holds back, as x and y; test samples are not looked at."""
         device = device or torch.device("cpu")
         self.setting, self.data = setting, data
         dtype = getattr(torch, setting.dtype)
@@ -72,7 +73,7 @@ class Own:
 
 def net_of(setting: Setting, data: Dataset, dtype: torch.dtype, device: torch.device) -> Net:
     """The setting's model, for samples like these."""
-    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
+    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes, datasets.tells_numbers(data))
     return Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
 
 
@@ -85,7 +86,9 @@ def alone(data: Dataset, setting: Setting, dtype: torch.dtype, device: torch.dev
     places = torch.arange(max(1, count), device=device)
     widest = max(count, setting.batch_size)
     tests = data.test_x.unsqueeze(0), data.test_y.unsqueeze(0)
-    return Clients(x, data.y.to(device), places, span, count, widest, *tests, nothing)
+    weight = None if data.weight is None else data.weight.to(device, dtype)
+    table = Clients(x, data.y.to(device), places, span, count, widest, *tests, nothing, weight)
+    return clients.balanced(table) if setting.sampling == "balanced" and count else table
 
 
 class Drawer:
@@ -122,12 +125,13 @@ def prepare(own: Own, order: Order, shift: Params | None = None) -> Prepared:
     def number(value: float) -> Tensor:
         return torch.tensor([value], dtype=dtype)
 
-    setting = own.setting.model_copy(update={"local_steps": order.local_steps, "batch_size": order.batch_size})
+    length = {"local_steps": order.local_steps, "epochs": order.epochs, "batch_size": order.batch_size}
+    setting, passes = own.setting.model_copy(update=length), order.epochs or own.passes
     seed, client = torch.tensor([order.seed]), torch.tensor([order.client])
     numbers = number(order.lr), number(order.clip), number(order.weight_decay), number(order.momentum)
     lanes = Lanes(seed, *numbers, torch.zeros(1, dtype=torch.int64))
     key = clients.visit(seed, order.round, client, order.visit)
-    batches = clients.batches(own.clients, lanes, torch.zeros_like(client), key, setting, own.passes)
+    batches = clients.batches(own.clients, lanes, torch.zeros_like(client), key, setting, passes)
     held = own.clients.start[:, 1]
     step = Step(
         torch.where(held > 0, lanes.lr, 0.0),
@@ -137,10 +141,10 @@ def prepare(own: Own, order: Order, shift: Params | None = None) -> Prepared:
         None if order.pull is None else number(order.pull),
         None if order.anchor is None else with_lane(order.anchor),
         shift or (None if order.shift is None else with_lane(order.shift)),
-        own.passes > 0,
+        passes > 0,
         None if order.stiff is None else with_lane(order.stiff),
     )
-    return Prepared(batches, step, held, clients.taken(held, setting, own.passes)[1])
+    return Prepared(batches, step, held, clients.taken(held, setting, passes)[1])
 
 
 def visit(own: Own, order: Order, kept: Params) -> tuple[Answer, Params]:

@@ -19,12 +19,14 @@ import torch
 from baton.notice import once
 from baton.store import claims, files
 from baton.store.claims import Claim
+from baton.store.columns import SITE
 from baton.store.files import Damaged
 from baton.store.history import History
 from baton.store.snapshot import Snapshot, drawers, named
 from baton.store.workers import Worker, Workers
 
 MODEL, BEFORE = "model/", "state/"  # what the names of the model's leaves begin with; and began with at first
+APART = "sites-"  # before those of metrics at every site: many numbers, which a look does without
 AT = re.compile(r"at-(\d{6})\.safetensors")
 Facts = dict[str, str]  # how something was computed: way, threads, CPU, versions, ...
 
@@ -185,8 +187,9 @@ class Pool:
         tensors = named(at.state, at.clients, MODEL)
         tensors["diverged"] = at.diverged
         for metric, rows in at.history.items():
-            tensors[f"rounds/{metric}"] = torch.tensor([r for r, _ in rows])
-            tensors[f"values/{metric}"] = torch.from_numpy(np.stack([values for _, values in rows]))
+            apart = APART if metric.startswith(SITE) else ""
+            tensors[f"{apart}rounds/{metric}"] = torch.tensor([r for r, _ in rows])
+            tensors[f"{apart}values/{metric}"] = torch.from_numpy(np.stack([values for _, values in rows]))
         path = claim.folder / f"at-{claim.number:06d}.safetensors"
         files.save(path, tensors, {"round": at.round, "how": how}, keep=True)
         for old in _checkpoints(claim.folder):
@@ -245,13 +248,13 @@ class Pool:
 
 
 def _history(tensors: dict[str, Any]) -> History:
-    metrics = [name.removeprefix("values/") for name in tensors if name.startswith("values/")]
-    return History(
-        {
-            m: zip(tensors[f"rounds/{m}"].tolist(), tensors[f"values/{m}"].numpy(), strict=True)  # a row an evaluation
-            for m in metrics
-        }
-    )
+    found = {}
+    for apart in ("", APART):
+        first = f"{apart}values/"
+        for metric in [name.removeprefix(first) for name in tensors if name.startswith(first)]:
+            rounds, values = tensors[f"{apart}rounds/{metric}"].tolist(), tensors[first + metric].numpy()
+            found[metric] = list(zip(rounds, values, strict=True))  # a row an evaluation
+    return History(found)
 
 
 def _snapshot(path: Path, device: torch.device) -> tuple[Snapshot, Facts]:

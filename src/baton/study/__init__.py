@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from baton import regular
 from baton.errors import BadInput, nearest
 from baton.setting import Setting
-from baton.study import fields
+from baton.study import fields, measured
 from baton.study.parse import flat, is_table, merged, points
 from baton.study.scale import Scaled, scaled
 from baton.study.tables import Report, Tune
@@ -119,6 +119,7 @@ def parse(name: str, table: dict[str, Any]) -> Study:
     study = study._replace(groups=found.groups, labels=found.labels)
     for key in ("over", "lines", "figures", "down", "across"):
         fields.check(f"[report] {key}", getattr(report, key), study.settings)
+    measured.check(report, study.settings)
     fields.check("[tune] over", tune.over if tune else [], study.settings)
     return study
 

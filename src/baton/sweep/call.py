@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import torch
 
+from baton import datasets
+from baton.clients import steps
 from baton.notice import once
 from baton.setting import Setting
 from baton.simulate import memory as mem
@@ -96,6 +98,9 @@ def sweep(
         return
     with store.pool.workers.working() as worker, arithmetic(precision), blamed(any(s.theirs for s in settings)):
         _tell_of_before(by_id.values(), store)
+        for name, clients in dict.fromkeys((s.dataset, s.clients) for s in settings):
+            for note in datasets.load(name, clients).notes:
+                once(f"data: {note}")
         call = Call(by_id, store, worker, device, memory, precision, checkpoint, anyway)
         store.pool.clean()
         with store.pool.planning(worker):
@@ -195,8 +200,8 @@ class _Count:
 
     def __init__(self, call: Call, left: Sequence[str]) -> None:
         self.call = call
-        self.total = sum(s.steps for s in call.wanted.values())
-        self.elsewhere = self.total - sum(call.wanted[run].steps for run in left)  # steps that others did
+        self.total = sum(steps(s) for s in call.wanted.values())
+        self.elsewhere = self.total - sum(steps(call.wanted[run]) for run in left)  # steps that others did
         self.seen: dict[str, int] = {}  # name of a chunk -> steps done
         self.cut = ""
 
@@ -209,7 +214,7 @@ class _Count:
 
     def _steps(self, chunk: Chunk, rounds: int) -> int:
         first = self.call.wanted[chunk.laid.runs[0]]
-        return first.steps * len(chunk.laid.runs) * rounds // first.rounds
+        return steps(first) * len(chunk.laid.runs) * rounds // first.rounds
 
     def _done(self) -> int:
         return min(self.total, self.elsewhere + sum(self.seen.values()))
@@ -223,7 +228,7 @@ class _Count:
 
     def waiting(self, left: Sequence[str]) -> Progress:
         """While others train."""
-        todo = sum(self.call.wanted[run].steps for run in left)
+        todo = sum(steps(self.call.wanted[run]) for run in left)
         self.elsewhere = max(self.elsewhere, self.total - todo - sum(self.seen.values()))
         cut = self.cut or f"{len(left):,} run{'s' if len(left) > 1 else ''} in training by other processes"
         return Progress(0, len(self.seen), 0, 0, 0, self._done(), self.total, cut, len(left))

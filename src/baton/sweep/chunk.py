@@ -94,7 +94,8 @@ def _rounds(job: Job, claim: Claim, told: Facts) -> Iterator[Snapshot]:
     if not claim.holds():
         raise _Lost
     with stopping.saving():
-        store.finish(job.lanes, at, job.how.precision, ways(program), lasting(told), job.worker.token)
+        given = job.how.precision, ways(program), lasting(told), job.worker.token, program.evaluate.measured
+        store.finish(job.lanes, at, *given)
         pool.drop(chunk)
 
 
