@@ -25,6 +25,13 @@ class LayerName(str):
     """The type of a keyword that takes a layer's name."""
 
 
+class Nested(str):
+    """The type of a keyword that takes another registered spec of its room, with + where that has commas.
+
+    `switch:first=sequential,then=fedavgm:beta=0.5+server_lr=2`.
+    """
+
+
 class Rest(NamedTuple):
     """Marks the keyword that takes a spec's whole rest: `path: Annotated[str, Rest(settle)]`."""
 
@@ -167,8 +174,10 @@ def find(field: str, name: str, known: Mapping[str, Any]) -> Any:
     return function
 
 
-def _check(field: str, name: str, key: str, text: str, parameter: inspect.Parameter) -> Value:
+def _check(field: str, name: str, key: str, text: str, parameter: inspect.Parameter, known: Mapping[str, Any]) -> Value:
     wanted = _kind(parameter.annotation)
+    if wanted is Nested:
+        return _inner(field, name, key, text, known)
     if wanted in (str, LayerName):  # any word, though it may look like a number: a layer may be called 0.10
         return text
     value = _value(text)
@@ -177,6 +186,21 @@ def _check(field: str, name: str, key: str, text: str, parameter: inspect.Parame
     if isinstance(wanted, type) and wanted in KINDS and type(value) is not wanted:
         raise BadInput(f"{field}: {name}:{key}={_text(value)} is not {KINDS[wanted]}")
     return value
+
+
+def _inner(field: str, name: str, key: str, text: str, known: Mapping[str, Any]) -> str:
+    """A nested spec in its one spelling."""
+    if path(unnested(text), known):
+        raise BadInput(f"{field}: {name}:{key}={text} is code of your own; a registered {field} is right here")
+    inner, function, params = bind(field, unnested(text), known)
+    if _nested(function) or _rest(function):
+        raise BadInput(f"{field}: {name}:{key}={text} cannot stand inside another; a plain {field} is right here")
+    return _spelled(inner, function, params).replace(",", "+")
+
+
+def unnested(text: Value) -> str:
+    """The spec that a nested one stands for."""
+    return str(text).replace("+", ",")
 
 
 def _within(field: str, name: str, key: str, value: float, mark: LaneOption) -> float:
@@ -212,6 +236,18 @@ def options(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 @cache
 def _marks(function: Callable[..., Any]) -> dict[str, LaneOption]:
     return {key: p.default for key, p in _parameters(function).items() if isinstance(p.default, LaneOption)}
+
+
+@cache
+def _nested(function: Callable[..., Any]) -> list[str]:
+    """The keywords that take another spec."""
+    return [key for key, p in _parameters(function).items() if _kind(p.annotation) is Nested]
+
+
+def inner(field: str, spec: str, known: Mapping[str, Any]) -> dict[str, str]:
+    """The specs inside a spec, given or by default."""
+    _, function, params = bind(field, spec, known)
+    return {key: unnested(params.get(key, options(function)[key].default)) for key in _nested(function)}
 
 
 def _rest(function: Callable[..., Any]) -> tuple[str, Rest] | None:
@@ -259,7 +295,7 @@ def bind(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, Callable
     marks, found = _marks(function), dict[str, Value]()
     for key, parameter in allowed.items():
         if key in given:
-            found[key] = _check(field, name, key, given[key], parameter)
+            found[key] = _check(field, name, key, given[key], parameter, known)
         if mark := marks.get(key):
             found[key] = _within(field, name, key, float(found.get(key, mark.default)), mark)
     return name, function, found
@@ -279,8 +315,11 @@ def lanes_of(field: str, spec: str, known: Mapping[str, Any]) -> dict[str, float
 def shared(field: str, spec: str, known: Mapping[str, Any]) -> str:
     """The spec without its parameters marked `lane`: what must be equal for two runs to be lanes of one program."""
     name, function, params = bind(field, spec, known)
-    marks = _marks(function)
-    return _spelled(name, function, {key: value for key, value in params.items() if key not in marks})
+    marks, less = _marks(function), dict(params)
+    for key, nested in inner(field, spec, known).items():
+        less[key] = shared(field, nested, known).replace(",", "+")
+    ordered = {key: less[key] for key in options(function) if key in less and key not in marks}
+    return _spelled(name, function, ordered)
 
 
 def _spelled(name: str, function: Callable[..., Any], params: Mapping[str, Value]) -> str:

@@ -84,6 +84,8 @@ class Setting(Fields, BaseModel):
         rounds = given.get("rounds", cls.model_fields["rounds"].default)
         if isinstance(given.get("lr_schedule"), str) and type(rounds) is int:
             given["lr_schedule"] = rates.filled(given["lr_schedule"], rounds)
+        if isinstance(given.get("algorithm"), str) and type(rounds) is int:
+            given["algorithm"] = algorithms.filled(given["algorithm"], rounds)
         given.setdefault("participants", given.get("clients"))
         if given.get("epochs"):
             given.setdefault("local_steps", 0)  # each leg has its own: nothing to give

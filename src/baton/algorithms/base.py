@@ -27,3 +27,4 @@ class Algorithm(NamedTuple):
     sends: bool = True  # False: whatever a round does, nothing crosses the network
     pools: bool = False  # whether it asks for samples that are all in one place: sites.pool
     personal: Callable[[State], Params] | None = None  # the model that each client uses [L, M, ...]; None: all the same
+    elastic: bool = False  # whether it asks its sites for `stiff`: its legs are torch's then

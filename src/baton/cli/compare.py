@@ -75,11 +75,7 @@ def compare(
     if as_json:
         print_json(as_dict(found))
     else:
-<<<<<<< HEAD
         print(found)
-=======
-        print("\n".join(told(found, study.settings[0], bool(run))))
->>>>>>> next
 
 
 def rates(text: str, given: dict[str, Any]) -> list[float]:

@@ -55,8 +55,9 @@ def run(
         str,
         typer.Option(
             "--measure",
-            metavar="drift|hops",
-            help="Too: client drift of some rounds ('baton drift'), or every site after every hand-over.",
+            metavar="drift|hops|personal",
+            help="Too: client drift of some rounds ('baton drift'), every site after every hand-over, or the final "
+            "model trained a few steps more at each site.",
         ),
     ] = "",
     quiet: Quiet = False,
@@ -66,17 +67,19 @@ def run(
     use_data_dir(data_dir)
     from baton.store import Store
 
-    if measure not in ("", "drift", "hops"):
-        raise BadInput(f"measure: {measure!r}; 'drift' or 'hops' is right")
+    if measure not in ("", "drift", "hops", "personal"):
+        raise BadInput(f"measure: {measure!r}; 'drift', 'hops' or 'personal' is right")
     setting, store = flags.setting(fields | {"smash_noise": smash_noise}), Store(runs)
     anew([setting], store, again)
     train([setting], store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway)
     silent = quiet or as_json
     drifts = drift_of(setting, "", DRAWS, False, device, memory, silent)[0] if measure == "drift" else []
     hops = hops_of(setting, store, device, silent) if measure == "hops" else []
+    own = _personal(setting, store, device) if measure == "personal" else []
     if as_json:
-        more = {"drift": [drift._asdict() for drift in drifts]} if measure == "drift" else {}
+        more: dict[str, Any] = {"drift": [drift._asdict() for drift in drifts]} if measure == "drift" else {}
         more |= {"hops": [each._asdict() for each in hops]} if measure == "hops" else {}
+        more |= {"personal": own} if measure == "personal" else {}
         print_json(as_dict(store, setting.run_id) | more)
     elif not quiet:
         show(setting.run_id, runs)
@@ -84,8 +87,23 @@ def run(
             print_drift(setting, drifts, [], DRAWS)
         for each in hops:
             print_hops(each)
+        if own:
+            print(f"{'site':>6} {'samples':>8} {'accuracy':>9} {'fine-tuned':>11}")
+        for row in own:
+            print(f"{row['site']:6} {row['samples']:8,} {row['before']:9.2f} {row['after']:11.2f}")
         known = {each.name or each.callback.__name__ for each in app.registered_commands if each.callback}
         print("", *words.following(store.read(setting.run_id), runs, known), sep="\n")
+
+
+def _personal(setting: "Setting", store: "Store", device: str) -> list[dict[str, Any]]:
+    """A row a site."""
+    from baton.measure.personal import fine_tuned
+    from baton.simulate.arithmetic import arithmetic, device_of
+
+    with arithmetic("fp32"):
+        found = fine_tuned(setting, store.params(setting.run_id), device_of(device))
+    columns = zip(found.samples.tolist(), found.before.tolist(), found.after.tolist(), strict=True)
+    return [{"site": m, "samples": n, "before": a, "after": b} for m, (n, a, b) in enumerate(columns)]
 
 
 @app.command()

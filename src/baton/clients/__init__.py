@@ -1,7 +1,19 @@
 """Who holds which samples, and the minibatches a leg draws from them."""
 
 from baton.clients.batches import Batches, batches, by_the_leg, reached, slots, taken, visit, width
-from baton.clients.tables import Clients, balanced, build, members, owners, pooled, pooled_leg, sizes, spans, steps
+from baton.clients.tables import (
+    Clients,
+    balanced,
+    build,
+    labels,
+    members,
+    owners,
+    pooled,
+    pooled_leg,
+    sizes,
+    spans,
+    steps,
+)
 
 __all__ = [
     "Batches",
@@ -10,6 +22,7 @@ __all__ = [
     "batches",
     "build",
     "by_the_leg",
+    "labels",
     "members",
     "owners",
     "pooled",

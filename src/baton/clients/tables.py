@@ -140,6 +140,15 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
     return table, torch.tensor([pairs.index((s.dataset, s.partition)) for s in settings], device=device)
 
 
+def labels(clients: Clients, classes: int) -> Tensor:
+    """[P, M, classes]: how many samples of each label each client holds."""
+    partitions, ends = clients.start.shape
+    count = clients.start.diff(dim=1).flatten()
+    row = torch.arange(partitions * (ends - 1), device=count.device).repeat_interleave(count)
+    at = row * classes + clients.y[clients.samples]
+    return torch.bincount(at, minlength=partitions * (ends - 1) * classes).view(partitions, ends - 1, classes)
+
+
 def balanced(clients: Clients) -> Clients:
     """The same, for batches in which all classes of a client are alike."""
     samples, kinds = by_class(clients.samples, clients.start, clients.y)

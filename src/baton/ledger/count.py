@@ -132,19 +132,23 @@ class Counting:
         anchor: Params | None = None,
         shift: Params | None = None,
         sent: Params | None = None,
+        rate: Tensor | None = None,  # noqa: ARG002
+        still: bool = False,
+        stiff: Params | None = None,
     ) -> Reply:
         """Writes the call down, and answers with models that are its own."""
         mine = [self.seen.of(leaf) for name, leaf in x.items() if name in self.own]
         rest = [self.seen.of(leaf) for name, leaf in x.items() if name not in self.own]
         raws = {origin.raw for origin in mine}
         source = raws.pop() if len(raws) == 1 else None
-        needed = [self.seen.of(leaf) for given in (anchor, shift, sent) for leaf in (given or {}).values()]
+        told = [given for given in (anchor, shift, sent, stiff) if given]
+        needed = [self.seen.of(leaf) for given in told for leaf in given.values()]
         if source is None or source in self.brought:  # it comes from the server, as all else
             source, needed = None, [*mine, *needed]
         self.seen.looked_at(needed)
         ready = frozenset[int]().union(*(origin.calls for origin in needed))
         beside = frozenset[int]().union(*(origin.calls for origin in rest))
-        numbers = sum(self._numbers(given) for given in (anchor, shift, sent) if given)
+        numbers = sum(map(self._numbers, told))
         number = len(self.calls)
         held = SERVER if source is None else source
         self.calls.append(Call(clients.index.numel(), clients.places, held, ready, beside, numbers, False))
@@ -152,7 +156,9 @@ class Counting:
         own = _Origin(frozenset([number]), number)
         made = {name: self.seen.put(_some((*shape, *self.small[name]), kind, 1 + number), own) for name in x}
         steps = torch.full(shape, self.now.local_steps or 1)
-        return Reply(made, lambda: Facts(torch.ones(shape, dtype=torch.int64), steps, steps.to(kind)), None, True)
+        square = {n: self.seen.put(leaf.square(), own) for n, leaf in made.items()} if still else None
+        ones = torch.ones(shape, dtype=torch.int64)
+        return Reply(made, lambda: Facts(ones, steps, steps.to(kind)), None, True, square)
 
     def pool(self, x: Params) -> Reply:
         """One leg, at the server."""

@@ -5,9 +5,9 @@ Not a part of runs: draws are pure, so that rounds of a run are simply trained a
 
 from collections.abc import Sequence
 from math import isnan
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from baton import algorithms, datasets, metrics
 from baton.constants import Tell, silent
@@ -36,18 +36,11 @@ class Watching(Simulation):
         self.chain = True
         self._last: tuple[Params, Row] | None = None  # what was handed on last, and how sites fare with it
 
-    def train(
-        self,
-        x: Params,
-        clients: Cohort,
-        *,
-        pull: Tensor | None = None,
-        anchor: Params | None = None,
-        shift: Params | None = None,
-        sent: Params | None = None,
-    ) -> Reply:
-        """As ever; then every site is measured."""
-        reply = super().train(x, clients, pull=pull, anchor=anchor, shift=shift, sent=sent)
+    def train(self, x: Params, clients: Cohort, *, still: bool = False, **more: Any) -> Reply:
+        """As ever; then every site is measured. A leg that stands still hands nothing on."""
+        reply = super().train(x, clients, still=still, **more)
+        if still:
+            return reply
         ranks, side = self.program.ranks, clients.index.dim() == 2
         self.chain = self.chain and not side
         for leg, client in enumerate(clients.index.reshape(-1).tolist()):  # one lane

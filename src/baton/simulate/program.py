@@ -77,6 +77,7 @@ class Program:
         data = next((d for d in sets if d.augment is not None), sets[0])  # what one lane draws anew, all run through
         self.clients, partition = clients.build(settings, dtype, device)
         self.net = net_of(self.setting, data, device)
+        self.test_owner = None if data.test_owner is None else data.test_owner.to(device)  # [n]
         self.sizes = self.net.sizes()
         self.ranks = {name: 1 + len(shape) for name, shape in self.sizes.items()}  # of leaves [L, ...]
         self.algorithm = algorithms.build([s.algorithm for s in settings], dtype, device)
@@ -98,7 +99,8 @@ class Program:
         self.momentum = any(s.momentum > 0 for s in settings)
         self.steady = all(s.lr_schedule == "constant" for s in settings)  # the learning rate, over rounds
         clipped = any(s.clip > 0 for s in settings)
-        self.legs = legs.choose(self.net, data, self.clients, clipped, precision, threads, form, self.sides)
+        how = clipped, precision, threads, form, self.sides, self.algorithm.elastic
+        self.legs = legs.choose(self.net, data, self.clients, *how)
         optima = [d.optimum for d in sets if d.optimum is not None]
         more = asked(settings, sets, self.clients, partition, self.algorithm.personal is not None)
         self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima, more)
@@ -120,6 +122,7 @@ class Program:
     def now(self, round: int | Tensor, lr: Tensor, kind: object = None) -> Now:
         """What round number `round` may know."""
         s = self.setting
+        kind = self.algorithm.kind(round) if kind is None and isinstance(round, int) else kind
         return Now(s.clients, s.participants, s.local_steps, s.rounds, round, lr, kind)
 
     # --- what is drawn
@@ -133,11 +136,22 @@ class Program:
         s, count = self.setting, len(rounds)
         number = torch.tensor(rounds, device=self.lanes.seed.device).repeat(len(self.seeds))
         seed = self.lanes.seed.repeat_interleave(count)
-        order = self.schedule.draw(seed, number, s.clients, s.participants)
+        order = self.schedule.draw(seed, number, s.clients, s.participants, self._held(count))
         if not self.schedule.registered:  # a user's own: it need not know the device either
             place, shape = self.schedule.place, (len(seed), s.clients, s.participants)
             order = schedules.checked(order, place, *shape, self.repeats).to(seed.device)
         return order.view(-1, count, s.participants)
+
+    def _held(self, rounds: int) -> "schedules.Held | None":
+        """What clients hold, for schedules that ask for it."""
+        if not self.schedule.declared.held:
+            return None
+        return schedules.Held(self._labels, self.lanes.partition.repeat_interleave(rounds))
+
+    @cached_property
+    def _labels(self) -> Tensor:
+        """[P, M, classes]: samples of each label at each client; all in one column where there are no labels."""
+        return clients.labels(self.clients, max(1, int(self.clients.y.max()) + 1))
 
     def draw(self, round: int | Tensor, client: Tensor, number: int | Tensor = 0) -> Batches:
         """The minibatches of visits to clients [L, C], as lanes [L C]; number: of earlier visits in the round."""

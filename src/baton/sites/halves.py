@@ -8,6 +8,7 @@ from torch import Tensor
 
 from baton import clients, rng
 from baton.datasets import Dataset
+from baton.errors import BadInput
 from baton.lanes import Params, norm
 from baton.legs.base import Step
 from baton.legs.plain import begun, sgd
@@ -119,6 +120,8 @@ class ClientHalf:
 
 def leg(net: Net, data: Dataset, form: Split, cut: Sides, order: Order, ask: Callable[[Message], object]) -> Answer:
     """The server's half of one leg. The order's model is the whole one, and so is the answer's."""
+    if order.still or order.stiff is not None:
+        raise BadInput("algorithm: a leg in split form takes its steps one after another; whole legs are right")
     client, server = cut.split(with_lane(order.model))
     mine = order._replace(model=without_lane(client), anchor=_of(order.anchor, client), shift=_of(order.shift, client))
     part = Middle(net, cut.back, 1) if cut.head else Last(net, data, cut.back, 1)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from baton import algorithms, failures, schedules
 from baton.datasets import Dataset
@@ -22,8 +23,18 @@ Ask = Callable[[int, Message], object]  # one client, one message: its answer
 class Server:
     """Holds no samples: only their shape, which the model is made for."""
 
-    def __init__(self, setting: Setting, like: Dataset, post: Post | None = None, ask: Ask | None = None) -> None:
-        """like: samples as the clients hold them. post carries whole legs, ask the messages of split ones."""
+    def __init__(
+        self,
+        setting: Setting,
+        like: Dataset,
+        post: Post | None = None,
+        ask: Ask | None = None,
+        held: Tensor | None = None,
+    ) -> None:
+        """like: samples as the clients hold them. post carries whole legs, ask the messages of split ones.
+
+        held [M, classes]: samples of each label at each client, for schedules that ask for it.
+        """
         dtype = getattr(torch, setting.dtype)
         self.setting, self.like, self.ask = setting, like, ask
         self.net = net_of(setting, like, dtype, torch.device("cpu"))
@@ -33,6 +44,7 @@ class Server:
             raise BadInput(NO_POOL)
         self.schedule = schedules.build(setting.schedule)
         self.policy = failures.policy(setting.on_failure)
+        self.held = None if held is None else schedules.Held(held.unsqueeze(0), torch.zeros(1, dtype=torch.int64))
         self.void: set[int] = set()  # clients whose last round was aborted
         form = self.algorithm.split
         self.cut = sides(self.net, form.cut, form.head) if form else None
@@ -55,7 +67,8 @@ class Server:
     def round(self, number: int, state: State) -> State:
         """One round; as it began, where it was aborted."""
         s, now = self.setting, self.now(number)
-        order = self.schedule.draw(torch.tensor([s.seed]), torch.tensor([number]), s.clients, s.participants)
+        drawn = torch.tensor([s.seed]), torch.tensor([number]), s.clients, s.participants
+        order = self.schedule.draw(*drawn, self.held)
         if self.algorithm.order is not None:
             order = self.algorithm.order(state, order, now)
         remote = Remote(s, now, order, self.post, self.policy, self.ranks, self._sides, self.void)

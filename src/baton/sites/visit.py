@@ -9,7 +9,7 @@ from baton import algorithms, clients, datasets, legs, models
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset
 from baton.lanes import Lanes, Params
-from baton.legs.base import Step, directed, inverse_of, shift_of
+from baton.legs.base import Legs, Step, Still, directed, inverse_of, shift_of
 from baton.nn import Net
 from baton.seam import Leg
 from baton.setting import Setting
@@ -34,6 +34,8 @@ class Order(NamedTuple):
     shift: Params | None = None
     sent: Params = {}  # noqa: RUF012
     attempt: int = 0  # how often this leg was tried before
+    still: bool = False  # all gradients are taken where the leg starts
+    stiff: Params | None = None
     void: bool = False  # whether the last round that the client took part in was aborted
     epochs: int = 0  # passes over the client's samples, in place of steps
 
@@ -44,6 +46,7 @@ class Answer(NamedTuple):
     model: Params
     samples: int
     steps: int
+    square: Params = {}  # noqa: RUF012 of a leg that stood still
 
 
 class Own:
@@ -59,7 +62,8 @@ class Own:
         self.algorithm = algorithms.build(setting.algorithm, dtype, device)
         split = self.algorithm.split
         self.passes = split.passes if split else 0
-        self.legs = legs.choose(self.net, data, self.clients, True, "fp32", threads)
+        elastic = self.algorithm.elastic
+        self.legs = legs.choose(self.net, data, self.clients, True, "fp32", threads, elastic=elastic)
 
     def keeps(self, model: Params) -> Params:
         """What it keeps before its first visit; model: the first one, without lane axis."""
@@ -138,31 +142,36 @@ def prepare(own: Own, order: Order, shift: Params | None = None) -> Prepared:
         None if order.anchor is None else with_lane(order.anchor),
         shift or (None if order.shift is None else with_lane(order.shift)),
         passes > 0,
+        None if order.stiff is None else with_lane(order.stiff),
     )
     return Prepared(batches, step, held, clients.taken(held, setting, passes)[1])
 
 
 def visit(own: Own, order: Order, kept: Params) -> tuple[Answer, Params]:
     """One leg, and what the client keeps afterwards. Pure: nothing is written, here or there."""
-    local, start = own.algorithm.local, with_lane(order.model)
+    local, start, legs = own.algorithm.local, with_lane(order.model), Still(own.legs) if order.still else own.legs
     if local is None:
         leg = prepare(own, order)
-        end = own.legs.train(start, leg.step, leg.batches)
-        return Answer(without_lane(end), int(leg.held), int(leg.steps)), kept
+        end = legs.train(start, leg.step, leg.batches)
+        return Answer(without_lane(end), int(leg.held), int(leg.steps), _square(legs)), kept
     mine, sent = ({name: leaf[None, None].clone() for name, leaf in x.items()} for x in (kept, order.sent))
     shift = {name: leaf.squeeze(1) for name, leaf in shift_of(local, mine, sent).items()}
     if order.shift is not None:
         shift = {name: leaf + order.shift[name] for name, leaf in shift.items()}
     leg = prepare(own, order, shift)
-    reach = clients.reached(leg.steps.to(own.net.dtype), leg.step.momentum)
+    reach = clients.reached(leg.steps.to(own.net.dtype), None if order.still else leg.step.momentum)
     lr = torch.full((1, 1), order.lr, dtype=own.net.dtype)
-    end, direction = directed(own.legs, start, leg.step, leg.batches, inverse_of(reach, lr[0]))
-    answer = Answer(without_lane(end), int(leg.held), int(leg.steps))
+    end, direction = directed(legs, start, leg.step, leg.batches, inverse_of(reach, lr[0]))
+    answer = Answer(without_lane(end), int(leg.held), int(leg.steps), _square(legs))
     if not answer.steps or not order.lr:
         return answer, kept
     began, ended, told = ({name: leaf.unsqueeze(1) for name, leaf in x.items()} for x in (start, end, direction))
     new = local.end(mine, sent, Leg(began, ended, told, reach.view(1, 1), lr))
     return answer, {name: leaf[0, 0] for name, leaf in new.items()}
+
+
+def _square(legs: Legs) -> Params:
+    return without_lane(legs.square) if isinstance(legs, Still) else {}
 
 
 def with_lane(x: Params) -> Params:
