@@ -23,6 +23,7 @@ LAYERS = [  # a room imports only from rooms above it
     ["legs", "search"],
     ["simulate", "sites"],
     ["constants", "sweep"],
+    ["crew"],
     ["measure", "advise"],
     ["report", "export"],
     ["watch", "api"],
