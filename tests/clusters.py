@@ -1,5 +1,4 @@
-"""A Ray cluster of several machines on this one, as `ray start` makes it: ports and folders of its own, an end whatever
-happens.
+"""A Ray cluster of several machines on this one, by `ray start`: ports and folders of its own, an end in any case.
 
 A machine is a raylet with what it started. All of a cluster's processes carry a word in their environment, by which
 they are found; `ray stop` would end other people's clusters too.
@@ -36,8 +35,8 @@ class Machines:
         self.address = f"127.0.0.1:{self.port}"
         self.key = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # for this cluster alone
 
-    def start(self, cpus: int, head: bool = False, variables: dict[str, str] | None = None) -> str:
-        """A machine more; gives the word that its processes carry."""
+    def start(self, cpus: int, head: bool = False, hidden: Path | None = None) -> str:
+        """A machine more; gives the word that its processes carry. hidden: a folder that it does not see."""
         word = f"{self.word}-{secrets.token_hex(4)}"
         where = (
             ["--head", f"--port={self.port}", f"--temp-dir={self.folder}", f"--ray-client-server-port={self.client}"]
@@ -49,10 +48,13 @@ class Machines:
         words = [sys.executable, "-c", "from ray.scripts.scripts import main; main()", "start", *where]
         words += ["--num-gpus=0", f"--num-cpus={cpus}", "--object-store-memory=80000000", "--disable-usage-stats"]
         words += ["--include-dashboard=false"] * head
-        environment = {**os.environ, **self.key, **(variables or {}), MARK: word}
+        environment = {**os.environ, **self.key, MARK: word}
         environment |= {"RAY_health_check_failure_threshold": "2"}  # so that a machine's death is soon noticed
         environment |= {"RAY_health_check_period_ms": "500", "RAY_health_check_timeout_ms": "500"}
         environment |= {"RAY_health_check_initial_delay_ms": "0"}
+        if hidden:
+            hide = 'mount -t tmpfs none "$0" && exec "$@"'
+            words = ["unshare", "--mount", "sh", "-c", hide, str(hidden), *words]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
         return word

@@ -29,6 +29,8 @@ def train(
 ) -> Generator[Progress, None, None]:
     """Train every run that is not complete; what is typed wrong is said at once, before anything is waited for."""
     if where.on:
+        if device not in ("auto", "cpu", "cuda"):
+            raise BadInput(f"device: {device!r} with --on; auto, cpu or cuda is right: Ray knows the machines' GPUs")
         return _on_ray(settings, store, device, memory, checkpoint, precision, anyway, where)
     on, names, memory, cut = here(device, memory, where)
     how, shard = precision_of(precision, on), Shard(*where.shard) if where.shard else None
@@ -86,8 +88,6 @@ def _on_ray(
 
 def _device(name: str, gpus: bool) -> torch.device:
     """What the cluster trains on. Planning for GPUs needs one where the command is given."""
-    if name not in ("auto", "cpu", "cuda"):
-        raise BadInput(f"device: {name!r} together with --on; auto, cpu or cuda is right: Ray knows the machines' GPUs")
     wanted = "cpu" if name == "cpu" or (name == "auto" and not gpus) else "cuda"
     if wanted == "cuda" and not gpus:
         raise BadInput("device: 'cuda': no machine of the cluster has a GPU; auto or cpu is right")

@@ -6,6 +6,7 @@ nothing of Ray is needed but tasks, an actor and the object store, which a drive
 
 import asyncio
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -152,14 +153,27 @@ def joined(address: str) -> Iterator[Cluster]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     own = {"num_cpus": cores(), "include_dashboard": False, "object_store_memory": OBJECTS}
     common = {"log_to_driver": False, "logging_level": "ERROR", "ignore_reinit_error": True}
+    _answers(address)
     asked = {"any": {}, "local": {"address": "local", **own}}.get(address, {"address": address})
     try:
         ray.init(**asked, **common)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        line = str(error).strip().splitlines()[0]
-        raise BadInput(f"on: no cluster answers at {address} ({line}); 'ray start --head' starts one") from None
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        line = str(error).strip().partition("\n")[0]
+        raise BadInput(f"on: the cluster {address!r} cannot be joined ({line})") from None
     try:
         yield Cluster()
     finally:
         with suppress(Exception):
             ray.shutdown()
+
+
+def _answers(address: str) -> None:
+    """Refuse an address where nobody is: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5.0).close()
+    except (OSError, OverflowError) as error:
+        what = f"on: no cluster answers at {address} ({error}); 'ray start --head' starts one"
+        raise BadInput(what) from None
