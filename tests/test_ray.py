@@ -27,11 +27,19 @@ def until(ready: Callable[[], object], process: "subprocess.Popen[bytes]") -> No
         time.sleep(0.01)
 
 
-def begun(runs: Path) -> list[Path]:
-    return list(runs.glob(".work/chunks/*/at-*"))
+def begun(runs: Path, since: float = 0.0) -> list[Path]:
+    """Chunks in training, with a checkpoint that is newer than that."""
+    return [path for path in runs.glob(".work/chunks/*/at-*") if _time(path) > since]
 
 
-@pytest.fixture(scope="module")
+def _time(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another took its place
+        return 0.0
+
+
+@pytest.fixture
 def machines() -> Iterator[tuple[Machines, list[str]]]:
     """A head without cores, and two machines of one core."""
     with cluster([0, 1, 1]) as found:
@@ -50,7 +58,7 @@ def on(machines: Machines, study: Path, runs: Path) -> list[str]:
 def test_ctrl_c_saves_everywhere_and_a_machine_killed_is_gone_on_from(
     machines: tuple[Machines, list[str]], study: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:
-    ours, wanted = machines
+    ours, names = machines
     runs, environment = tmp_path / "runs", os.environ | ours.key
     command = on(ours, study[0], runs)
     with start(command, env=environment, stderr=subprocess.PIPE) as process:
@@ -60,16 +68,16 @@ def test_ctrl_c_saves_everywhere_and_a_machine_killed_is_gone_on_from(
     assert process.returncode == 130, said
     assert said.splitlines()[-1].startswith("baton: stopped; the same command goes on from here"), said
     assert begun(runs)
+    since = time.time()
     with start(command, env=environment, stderr=subprocess.PIPE) as process:
-        until(lambda: begun(runs), process)
-        time.sleep(1.0)
-        ours.kill(wanted[1])
+        until(lambda: len(begun(runs, since)) >= 2, process)  # both machines are at it
+        ours.kill(names[1])
         said = process.communicate(timeout=120)[1].decode()
     assert process.returncode == 0, said
+    assert "a worker died, and another goes on from its checkpoint" in said
     assert files(runs) == study[1]
     assert not begun(runs)
     assert not verify(Store(runs)).faults
-    wanted[1] = ours.start(1)  # for the next test
 
 
 def test_workers_that_do_not_see_the_store_send_their_runs_back(
@@ -85,9 +93,10 @@ def test_workers_that_do_not_see_the_store_send_their_runs_back(
     with cluster([0]) as (ours, _):
         words = [ours.start(1, hidden=unshared) for _ in range(2)]
         with start(on(ours, study[0], runs), env=os.environ | ours.key, stderr=subprocess.PIPE) as process:
-            until(lambda: begun(runs), process)
+            until(lambda: len(begun(runs)) >= 2, process)
             ours.kill(words[0])
             said = process.communicate(timeout=120)[1].decode()
     assert process.returncode == 0, said
+    assert "a worker died, and another goes on from its checkpoint" in said
     assert files(runs) == study[1]
     assert {run for entry in journal.entries(runs) for run in entry["runs"]} == {name[:16] for name in study[1]}
