@@ -48,7 +48,7 @@ def machines() -> Iterator[tuple[Machines, list[str]]]:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
-    return whole(tmp_path_factory.mktemp("study"), 1000)
+    return whole(tmp_path_factory.mktemp("study"), 3000)
 
 
 def on(machines: Machines, study: Path, runs: Path) -> list[str]:
