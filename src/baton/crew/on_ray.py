@@ -19,6 +19,7 @@ from baton.store import Laid
 
 PROCESS = 500 << 20  # bytes that a worker takes before it trains: Python, torch, Ray
 OBJECTS = 256 << 20  # bytes of a started cluster's object store, beside the data sets
+HEAD = "node:__internal_head__"  # a resource that Ray gives the first machine of a cluster
 WORD_SECONDS = 30.0  # after which a worker takes the driver for gone
 
 
@@ -82,7 +83,8 @@ class Cluster:
         self.tasks: dict[Any, str] = {}  # reference -> chunk
         self.given: dict[Name, list[Any]] = {}  # data sets in the object store
         self.asked = 0
-        self.post = ray.remote(num_cpus=0, max_concurrency=10_000)(Post).remote()
+        head = {HEAD: 0.001}  # where it dies with the cluster, and not with some machine
+        self.post = ray.remote(num_cpus=0, resources=head, max_concurrency=10_000)(Post).remote()
         self._run = ray.remote(max_retries=0)(_errand)
 
     def nodes(self) -> list[Node]:
