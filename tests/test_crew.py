@@ -163,7 +163,8 @@ def test_an_array_of_jobs_that_run_out_of_time(tmp_path: Path) -> None:
     """docs/slurm.sbatch under a scheduler that stops jobs twice and starts them again."""
     study, wanted = whole(tmp_path, 1000)
     baton = tmp_path / "baton"
-    baton.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m baton "$@" --cores 1 --parts 4 --quiet --checkpoint-seconds 0.05\n')
+    options = "--cores 1 --parts 4 --quiet --checkpoint-seconds 0.05"
+    baton.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m baton "$@" {options}\n')
     baton.chmod(0o755)
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "STUDY": str(study), "RUNS": str(tmp_path / "runs")}
     os.environ["PATH"], before = path.pop("PATH"), os.environ["PATH"]
