@@ -24,6 +24,7 @@ LAYERS = [  # a room imports only from rooms above it
     ["legs", "search"],
     ["simulate", "sites"],
     ["constants", "sweep"],
+    ["crew"],
     ["measure", "advice"],
     ["report", "export"],
     ["comparison"],

@@ -27,6 +27,29 @@ app = App(
 
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="The store of runs.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to train.")]
+Devices = Annotated[
+    str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:0,1|all", help="Where to train; all: every GPU here.")
+]
+On = Annotated[
+    str,
+    typer.Option(
+        "--on",
+        metavar="ray|ray:HOST:PORT",
+        help="Train on a Ray cluster: the one in RAY_ADDRESS, the one running here, or a new one.",
+        show_default=False,
+    ),
+]
+Parts = Annotated[
+    int,
+    typer.Option("--parts", metavar="N", min=0, help="At least N chunks \\[default: as suits].", show_default=False),
+]
+Cores = Annotated[
+    int, typer.Option("--cores", metavar="N", min=0, help="Cores a chunk \\[default: as suits].", show_default=False)
+]
+ShardOf = Annotated[
+    str,
+    typer.Option("--shard", metavar="I/N", help="Be the I-th of N commands that share this work.", show_default=False),
+]
 Memory = Annotated[
     str | None, typer.Option(metavar="SIZE", help="Memory to use, e.g. 2GB [default: half of what is free].")
 ]

@@ -12,14 +12,19 @@ from baton.cli.common import (
     Again,
     Anyway,
     Checkpoint,
+    Cores,
     DataDir,
     Device,
+    Devices,
     Json,
     Memory,
+    On,
+    Parts,
     Precision,
     Quiet,
     Runs,
     Scale,
+    ShardOf,
     StudyName,
     app,
     print_json,
@@ -30,6 +35,7 @@ from baton.cli.common import (
 from baton.cli.constants import DRAWS, drift_of, print_drift
 from baton.cli.hops import hops_of, print_hops
 from baton.cli.look import as_dict, show
+from baton.crew import HERE, Where, where
 from baton.errors import BadInput
 from baton.notice import many
 
@@ -112,12 +118,16 @@ def sweep(
     scale: Scale = 1.0,
     data_dir: DataDir = None,
     runs: Runs = Path("runs"),
-    device: Device = "auto",
+    device: Devices = "auto",
     memory: Memory = None,
     precision: Precision = "auto",
     checkpoint_seconds: Checkpoint = 20.0,
     again: Again = False,
     anyway: Anyway = False,
+    on: On = "",
+    shard: ShardOf = "",
+    parts: Parts = 0,
+    cores: Cores = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run and what it costs; train nothing.")
     ] = False,
@@ -131,16 +141,20 @@ def sweep(
     from baton.store import Store
     from baton.study import measured
 
+    place = where(on, parts, cores, shard)
     found, store = studies.read(study, scale), Store(runs)
     wanted = found.settings
     measured.check(found.report, [s for s in wanted if not store.complete(s.run_id)], load=True)
     if dry_run:
-        _print_plan(wanted, store, device, memory, as_json)
+        _print_plan(wanted, store, device, memory, as_json, place)
         return
     anew(wanted, store, again)
-    train(wanted, store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway)
+    train(wanted, store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway, place)
+    there = [s for s in wanted if store.complete(s.run_id)]
     if as_json:
-        print_json([as_dict(store, s.run_id) for s in wanted])
+        print_json([as_dict(store, s.run_id) for s in there])
+    elif not quiet and len(there) < len(wanted):
+        print(f"{len(there)} of {len(wanted)} runs of {study} are complete in {runs}; other shards are at the rest")
     elif not quiet:
         are = "is" if len(wanted) == 1 else "are"
         print(f"{many(len(wanted), 'run')} of {study} {are} complete in {runs}")
@@ -165,29 +179,32 @@ def train(
     checkpoint: float = 20.0,
     precision: str = "auto",
     anyway: bool = False,
+    place: Where = HERE,
 ) -> None:
-    """Follow a sweep with its progress; stopped, it says how to go on."""
+    """Follow a sweep with its progress; stopped, it says how to go on. place: on more than this process."""
+    from baton.crew import grid
     from baton.simulate import memory as mem
-    from baton.simulate.arithmetic import device_of, precision_of
-    from baton.sweep import progress, stopping, sweep
+    from baton.sweep import progress, stopping
 
-    on = device_of(device)
-    how = precision_of(precision, on)
     size = mem.parse(memory) if memory else None
     try:
-        progress.follow(sweep(settings, store, on, size, checkpoint, how, anyway), quiet, ending=True)
+        at = grid.train(settings, store, device, size, checkpoint, precision, anyway, place)
+        progress.follow(at, quiet, ending=True)
     except stopping.Stopped as stop:
         print(f"baton: stopped; the same command goes on from here ({store.root})", file=sys.stderr)
         raise SystemExit(stop.code) from None
 
 
-def _print_plan(settings: "Sequence[Setting]", store: "Store", device: str, memory: str | None, as_json: bool) -> None:
+def _print_plan(
+    settings: "Sequence[Setting]", store: "Store", device: str, memory: str | None, as_json: bool, place: Where
+) -> None:
     from baton.clients import steps as steps_of
+    from baton.crew import grid
     from baton.simulate import memory as mem
-    from baton.simulate.arithmetic import device_of
     from baton.sweep import plan
 
-    found = plan(settings, store, device_of(device), mem.parse(memory) if memory else None)
+    on, _, size, fine = grid.here(device, mem.parse(memory) if memory else None, place)
+    found = plan(settings, store, on, size, cut=fine)
     lanes = [len(chunk) for chunk in found.chunks]
     steps = [sum(steps_of(s) for s in chunk) for chunk in found.chunks]
     samples = sum(steps_of(s) * s.batch_size for chunk in found.chunks for s in chunk)

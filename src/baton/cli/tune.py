@@ -8,12 +8,15 @@ import typer
 from baton.cli.common import (
     Anyway,
     Checkpoint,
+    Cores,
     DataDir,
-    Device,
+    Devices,
     Hush,
     Json,
     Memory,
     Method,
+    On,
+    Parts,
     Precision,
     Runs,
     Scale,
@@ -24,6 +27,7 @@ from baton.cli.common import (
     use_data_dir,
 )
 from baton.cli.train import train
+from baton.crew import where
 from baton.notice import many
 
 if TYPE_CHECKING:
@@ -38,11 +42,14 @@ def tune(
     scale: Scale = 1.0,
     data_dir: DataDir = None,
     runs: Runs = Path("runs"),
-    device: Device = "auto",
+    device: Devices = "auto",
     memory: Memory = None,
     precision: Precision = "auto",
     checkpoint_seconds: Checkpoint = 20.0,
     anyway: Anyway = False,
+    on: On = "",
+    parts: Parts = 0,
+    cores: Cores = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what the store says so far and what comes next; train nothing.")
     ] = False,
@@ -58,13 +65,14 @@ def tune(
     from baton.store import Store
     from baton.study import measured
 
+    place = where(on, parts, cores)
     wanted, store = studies.read(study, scale, method), Store(runs)
     measured.check(wanted.report, [] if dry_run else wanted.settings, load=True)
     found = search.choices(wanted, store)
     while (todo := search.missing(found, store)) and not dry_run:
         if not quiet and not as_json:
             print(_next(todo), flush=True)
-        train(todo, store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway)
+        train(todo, store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway, place)
         found = search.choices(wanted, store)
     path = None if dry_run else search.save(wanted, store, found)
     if as_json and path:

@@ -43,6 +43,7 @@ class Laid(NamedTuple):
     begun: int  # rounds that lie in the store as runs of their own
     by: str  # the token of who laid it
     how: Facts  # and on what
+    threads: int = 0  # cores it takes; 0: those of its share of the device
 
 
 class Chunk(NamedTuple):
@@ -190,11 +191,22 @@ class Pool:
             apart = APART if metric.startswith(SITE) else ""
             tensors[f"{apart}rounds/{metric}"] = torch.tensor([r for r, _ in rows])
             tensors[f"{apart}values/{metric}"] = torch.from_numpy(np.stack([values for _, values in rows]))
-        path = claim.folder / f"at-{claim.number:06d}.safetensors"
+        path = _at(claim)
         files.save(path, tensors, {"round": at.round, "how": how}, keep=True)
-        for old in _checkpoints(claim.folder):
-            if old.name < path.name:
-                old.unlink(missing_ok=True)
+        _forget_before(path)
+
+    def packed(self, chunk: Chunk) -> bytes | None:
+        """Its newest checkpoint as it lies there, to be sent elsewhere; None: there is none."""
+        for path in _checkpoints(chunk.folder):
+            with suppress(OSError):
+                return path.read_bytes()
+        return None
+
+    def keep(self, claim: Claim, data: bytes) -> None:
+        """A checkpoint that another machine packed, under the claim's number; nothing, where the claim was passed."""
+        if claim.holds():
+            files.write(_at(claim), data, keep=True)
+            _forget_before(_at(claim))
 
     def load(self, chunk: Chunk, device: torch.device) -> tuple[Snapshot, Facts] | None:
         """The newest checkpoint that is what was written, and how it was computed; None: there is none.
@@ -245,6 +257,17 @@ class Pool:
             with suppress(OSError):
                 return path.stat().st_mtime_ns
         return 0
+
+
+def _at(claim: Claim) -> Path:
+    return claim.folder / f"at-{claim.number:06d}.safetensors"
+
+
+def _forget_before(path: Path) -> None:
+    """Checkpoints of earlier claims."""
+    for old in _checkpoints(path.parent):
+        if old.name < path.name:
+            old.unlink(missing_ok=True)
 
 
 def _history(tensors: dict[str, Any]) -> History:

@@ -302,6 +302,27 @@ class Store:
         finally:
             shutil.rmtree(stage, ignore_errors=True)
 
+    def packed(self, run_id: str) -> dict[str, bytes]:
+        """A complete run's files, to be sent elsewhere."""
+        return {name: files.read(self.folder(run_id) / name) for name in (*sorted(sums.FILES), sums.NAME)}
+
+    def receive(self, runs: Mapping[str, Mapping[str, bytes]], by: str) -> None:
+        """Runs that were trained elsewhere: the files of each, checked; one that is there already stays."""
+        stage = self.pool.staged / f"{by}-{secrets.token_hex(4)}"
+        stage.mkdir(parents=True)
+        try:
+            for run, contents in runs.items():
+                (stage / run).mkdir()
+                for name in (*sums.FILES, sums.NAME):
+                    (stage / run / name).write_bytes(contents[name])
+                known = sums.of(stage / run)
+                for name in sums.FILES:
+                    sums.read(stage / run, name, known)
+            os.sync()
+            self._index.add([self.entry(run, 0) for run in runs if self._publish(stage / run)])
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
     def _publish(self, made: Path) -> bool:
         """Whether a run's folder, whole, is now in its place; left where it is if another process was faster."""
         place = self.folder(made.name)

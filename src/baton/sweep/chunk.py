@@ -35,6 +35,7 @@ class Job(NamedTuple):
     how: How
     checkpoint: float  # seconds between two
     anyway: bool  # go on though it was begun in another way
+    claim: Claim | None = None  # that somebody took for it; None: it is taken here
 
 
 class _Lost(Exception):
@@ -46,8 +47,8 @@ def carry_out(job: Job) -> Generator[Snapshot, None, None]:
 
     The time goes into the journal.
     """
-    claim = job.store.pool.take(job.chunk, job.worker)
-    if claim is None:
+    claim = job.claim or job.store.pool.take(job.chunk, job.worker)
+    if claim is None or not claim.holds():
         return
     began, left = time.monotonic(), [s.run_id for s in job.lanes if not job.store.complete(s.run_id)]
     if not left:  # others trained them meanwhile
