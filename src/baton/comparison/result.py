@@ -115,9 +115,7 @@ def _told(found: Comparison) -> list[str]:
     about += [f"{n:,} test rows" for n in sizes]
     about += [f"rates chosen with seed {found.study.search_seed}"] if found.study.tune else []
     lines += [*wrap(", ".join(about), WIDTH), ""]
-    name, text = (
-        max(len(cell) for cell in cells) for cells in zip(*((x.name, x.text) for x in found.lines), strict=True)
-    )
+    name, text = (max(len(getattr(line, part)) for line in found.lines) for part in ("name", "text"))
     for line in found.lines:
         rate = f"  lr {line.lr:.4g}" if line.lr else ""
         lines.append(f"  {line.name:{name}}  {line.text:{text}}{rate}".rstrip())
