@@ -51,7 +51,8 @@ def test_help_tells_the_defaults_that_a_setting_has(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("COLUMNS", "200")
     text, plain = baton("run", "--help").stdout, Setting()
     for name, field in FIELDS.items():
-        assert f"{field.help} [{field.default}]." in text
+        assert field.help in text
+        assert f"[{field.default}]." in text
         value = getattr(plain, name)
         assert field.default in (str(value), f"{value:g}" if isinstance(value, float) else "", "all", "the data set's")
     assert "--memory" in text
@@ -69,7 +70,7 @@ def test_run_show_list(tmp_path: Path) -> None:
     assert "1 complete" in baton("list", "--runs", tmp_path / "r").stdout
     listed = json.loads(baton("list", "--runs", tmp_path / "r", "--json").stdout)
     assert [run["run"] for run in listed["runs"]] == [run_id]
-    assert "sequential" in listed["algorithms"]
+    assert any(name.startswith("sequential") for name in listed["algorithms"])
     assert baton("list", "models").stdout.splitlines()[0] == "models:"
 
 
