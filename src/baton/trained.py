@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from baton import store as stores
 from baton.errors import BadInput, nearest
+from baton.seam import State
 from baton.setting import Setting
 from baton.store import Metrics, Store
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from baton.comparison import Comparison
+    from baton.lanes import Params
 
 RESULTS = ("test_accuracy", "distance", "test_loss")  # what a run came to: the first there is
 
@@ -112,23 +114,41 @@ class Run:
         """A metric over rounds."""
         return Runs([self]).plot(metric)
 
-    def module(self) -> "nn.Module":
-        """The trained model, in evaluation mode; a fresh one at every call."""
+    def module(self, client: int | None = None) -> "nn.Module":
+        """The trained model, in evaluation mode; a fresh one at every call. client: whose, where each has its own."""
         import torch
 
         from baton import datasets, models
 
         s = self.setting
         data = datasets.load(s.dataset, s.clients)
-        made = models.factory(s.model, tuple(data.x.shape[1:]), data.classes)().to(getattr(torch, s.dtype))
-        made.load_state_dict(self._store.params(self.id), strict=False)  # buffers are no state: they are as built
+        shape, numbers = tuple(data.x.shape[1:]), datasets.tells_numbers(data)
+        made = models.factory(s.model, shape, data.classes, numbers)().to(getattr(torch, s.dtype))
+        made.load_state_dict(self._params(client), strict=False)  # buffers are no state: they are as built
         return made.eval()
 
-    def predict(self, x: Any, outputs: bool = False) -> NDArray[Any]:
+    def _params(self, client: int | None) -> "Params":
+        from baton import algorithms
+
+        s, own = self.setting, algorithms.build(self.setting.algorithm).personal
+        if own is None and client is not None:
+            raise BadInput(f"client: {client}; {s.algorithm} has one model for all: none is right")
+        if own is None:
+            return self._store.params(self.id)
+        if client is None or not 0 <= client < s.clients:
+            raise BadInput(
+                f"client: {client}; in {s.algorithm} each has a model of its own: 0 to {s.clients - 1} is right"
+            )
+        lanes = State(
+            *({name: leaf.unsqueeze(0) for name, leaf in part.items()} for part in self._store.state(self.id))
+        )
+        return {name: leaf[0, client] for name, leaf in own(lanes).items()}
+
+    def predict(self, x: Any, outputs: bool = False, client: int | None = None) -> NDArray[Any]:
         """The label of each sample [n], or the model's outputs; x [n, ...] as the data set has its samples."""
         import torch
 
-        from baton import datasets
+        from baton import datasets, metrics
 
         s = self.setting
         data = datasets.load(s.dataset, s.clients)
@@ -139,8 +159,8 @@ class Run:
                 f"x: of shape {tuple(given.shape)}; ({', '.join(right)}), n samples of {s.dataset}, is right"
             )
         with torch.no_grad():
-            found = self.module()(datasets.prepared(data, given.to(data.x.dtype), getattr(torch, s.dtype)))
-        labels: NDArray[Any] = (found if outputs or not data.classes else found.argmax(-1)).numpy()
+            found = self.module(client)(datasets.prepared(data, given.to(data.x.dtype), getattr(torch, s.dtype)))
+        labels: NDArray[Any] = (found if outputs or not data.classes else metrics.predicted(found)).numpy()
         return labels
 
     def __repr__(self) -> str:
