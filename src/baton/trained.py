@@ -2,7 +2,6 @@
 
 import html
 import importlib
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -17,29 +16,13 @@ from baton.setting import Setting
 from baton.store import Metrics, Store
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from torch import nn
 
     from baton.comparison import Comparison
     from baton.lanes import Params
+    from baton.report.plotted import Picture
 
 RESULTS = ("test_accuracy", "distance", "test_loss")  # what a run came to: the first there is
-
-
-class Picture:
-    """A matplotlib figure that a notebook shows, and that can be saved."""
-
-    def __init__(self, figure: "Figure") -> None:
-        self.figure = figure
-
-    def save(self, path: str | Path) -> None:
-        """To a file; its name says how: .png, .svg or .pdf."""
-        self.figure.savefig(path)
-
-    def _repr_png_(self) -> bytes:
-        data = io.BytesIO()
-        self.figure.savefig(data, format="png")
-        return data.getvalue()
 
 
 class Run:
@@ -110,7 +93,7 @@ class Run:
         }
         return _pandas().DataFrame(heads | {label: table.ravel() for label, table in found.values.items()})
 
-    def plot(self, metric: str = "") -> Picture:
+    def plot(self, metric: str = "") -> "Picture":
         """A metric over rounds."""
         return Runs([self]).plot(metric)
 
@@ -202,7 +185,7 @@ class Runs(Sequence[Run]):
             parts.append(pandas.concat([pandas.DataFrame([heads] * len(part)), part], axis=1))
         return pandas.concat(parts, ignore_index=True)
 
-    def plot(self, metric: str = "") -> Picture:
+    def plot(self, metric: str = "") -> "Picture":
         """A metric over rounds, a line for all runs that differ in their seed only: the mean, shaded over seeds."""
         from baton.report import plotted
 
@@ -212,7 +195,7 @@ class Runs(Sequence[Run]):
         known = {each for run in self for each in run.metrics} - {"round"}
         if name not in known:
             raise BadInput(f"metric: no {name!r}; {nearest(name, known)}")
-        return Picture(plotted.figure([(run.setting, run.metrics) for run in self], name))
+        return plotted.Picture(plotted.figure([(run.setting, run.metrics) for run in self], name))
 
     def compare(self, metric: str = "", out: str | Path | None = None) -> "Comparison":
         """Those that differ in their seed only are one line: how far lines are apart, and which is ahead.
