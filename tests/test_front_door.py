@@ -146,6 +146,21 @@ def test_the_module_is_the_trained_one(runs: baton.Runs) -> None:
         runs[0].predict(np.zeros((2, 3)))
 
 
+def test_models_of_clients_own_and_of_one_logit(tmp_path: Path) -> None:
+    data = datasets.load("breast_cancer", 4)
+    common = {"dataset": "breast_cancer", "rounds": 4}
+    settings = [baton.Setting(**common, algorithm="alone"), baton.Setting(**common, model=torch.nn.Linear(30, 1))]
+    alone, logit = baton.run(settings, tmp_path, quiet=True)
+    assert data.test_owner is not None
+    answers = np.stack([alone.predict(data.test_x, client=m) for m in range(4)])[data.test_owner, range(114)]
+    assert 100 * (answers == data.test_y.numpy()).mean() == pytest.approx(alone.last("test_accuracy"))
+    assert 100 * (logit.predict(data.test_x) == data.test_y.numpy()).mean() == pytest.approx(logit.last())
+    with pytest.raises(baton.BadInput, match="in alone each has a model of its own: 0 to 3 is right"):
+        alone.module()
+    with pytest.raises(baton.BadInput, match="has one model for all: none is right"):
+        logit.module(client=0)
+
+
 def test_advice_is_said_in_words(tmp_path: Path) -> None:
     found = baton.advise(baton.Setting(**SMALL), budget="100%", seeds=1, runs=tmp_path, quiet=True)
     assert str(found).startswith(("sequential with lr", "parallel with lr", "too close"))

@@ -2,7 +2,6 @@
 
 import html
 import importlib
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -12,32 +11,18 @@ from numpy.typing import NDArray
 
 from baton import store as stores
 from baton.errors import BadInput, nearest
+from baton.seam import State
 from baton.setting import Setting
 from baton.store import Metrics, Store
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from torch import nn
 
     from baton.comparison import Comparison
+    from baton.lanes import Params
+    from baton.report.plotted import Picture
 
 RESULTS = ("test_accuracy", "distance", "test_loss")  # what a run came to: the first there is
-
-
-class Picture:
-    """A matplotlib figure that a notebook shows, and that can be saved."""
-
-    def __init__(self, figure: "Figure") -> None:
-        self.figure = figure
-
-    def save(self, path: str | Path) -> None:
-        """To a file; its name says how: .png, .svg or .pdf."""
-        self.figure.savefig(path)
-
-    def _repr_png_(self) -> bytes:
-        data = io.BytesIO()
-        self.figure.savefig(data, format="png")
-        return data.getvalue()
 
 
 class Run:
@@ -108,27 +93,45 @@ class Run:
         }
         return _pandas().DataFrame(heads | {label: table.ravel() for label, table in found.values.items()})
 
-    def plot(self, metric: str = "") -> Picture:
+    def plot(self, metric: str = "") -> "Picture":
         """A metric over rounds."""
         return Runs([self]).plot(metric)
 
-    def module(self) -> "nn.Module":
-        """The trained model, in evaluation mode; a fresh one at every call."""
+    def module(self, client: int | None = None) -> "nn.Module":
+        """The trained model, in evaluation mode; a fresh one at every call. client: whose, where each has its own."""
         import torch
 
         from baton import datasets, models
 
         s = self.setting
         data = datasets.load(s.dataset, s.clients)
-        made = models.factory(s.model, tuple(data.x.shape[1:]), data.classes)().to(getattr(torch, s.dtype))
-        made.load_state_dict(self._store.params(self.id), strict=False)  # buffers are no state: they are as built
+        shape, numbers = tuple(data.x.shape[1:]), datasets.tells_numbers(data)
+        made = models.factory(s.model, shape, data.classes, numbers)().to(getattr(torch, s.dtype))
+        made.load_state_dict(self._params(client), strict=False)  # buffers are no state: they are as built
         return made.eval()
 
-    def predict(self, x: Any, outputs: bool = False) -> NDArray[Any]:
+    def _params(self, client: int | None) -> "Params":
+        from baton import algorithms
+
+        s, own = self.setting, algorithms.build(self.setting.algorithm).personal
+        if own is None and client is not None:
+            raise BadInput(f"client: {client}; {s.algorithm} has one model for all: none is right")
+        if own is None:
+            return self._store.params(self.id)
+        if client is None or not 0 <= client < s.clients:
+            raise BadInput(
+                f"client: {client}; in {s.algorithm} each has a model of its own: 0 to {s.clients - 1} is right"
+            )
+        lanes = State(
+            *({name: leaf.unsqueeze(0) for name, leaf in part.items()} for part in self._store.state(self.id))
+        )
+        return {name: leaf[0, client] for name, leaf in own(lanes).items()}
+
+    def predict(self, x: Any, outputs: bool = False, client: int | None = None) -> NDArray[Any]:
         """The label of each sample [n], or the model's outputs; x [n, ...] as the data set has its samples."""
         import torch
 
-        from baton import datasets
+        from baton import datasets, metrics
 
         s = self.setting
         data = datasets.load(s.dataset, s.clients)
@@ -139,8 +142,8 @@ class Run:
                 f"x: of shape {tuple(given.shape)}; ({', '.join(right)}), n samples of {s.dataset}, is right"
             )
         with torch.no_grad():
-            found = self.module()(datasets.prepared(data, given.to(data.x.dtype), getattr(torch, s.dtype)))
-        labels: NDArray[Any] = (found if outputs or not data.classes else found.argmax(-1)).numpy()
+            found = self.module(client)(datasets.prepared(data, given.to(data.x.dtype), getattr(torch, s.dtype)))
+        labels: NDArray[Any] = (found if outputs or not data.classes else metrics.predicted(found)).numpy()
         return labels
 
     def __repr__(self) -> str:
@@ -182,7 +185,7 @@ class Runs(Sequence[Run]):
             parts.append(pandas.concat([pandas.DataFrame([heads] * len(part)), part], axis=1))
         return pandas.concat(parts, ignore_index=True)
 
-    def plot(self, metric: str = "") -> Picture:
+    def plot(self, metric: str = "") -> "Picture":
         """A metric over rounds, a line for all runs that differ in their seed only: the mean, shaded over seeds."""
         from baton.report import plotted
 
@@ -192,7 +195,7 @@ class Runs(Sequence[Run]):
         known = {each for run in self for each in run.metrics} - {"round"}
         if name not in known:
             raise BadInput(f"metric: no {name!r}; {nearest(name, known)}")
-        return Picture(plotted.figure([(run.setting, run.metrics) for run in self], name))
+        return plotted.Picture(plotted.figure([(run.setting, run.metrics) for run in self], name))
 
     def compare(self, metric: str = "", out: str | Path | None = None) -> "Comparison":
         """Those that differ in their seed only are one line: how far lines are apart, and which is ahead.

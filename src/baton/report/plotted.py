@@ -1,6 +1,8 @@
 """Runs that are no study as a figure: a metric over rounds, a line for all that differ in their seed only."""
 
+import io
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib import style
@@ -10,6 +12,22 @@ from baton.report import words
 from baton.report.figures import STYLE
 from baton.setting import Setting
 from baton.store import Metrics
+
+
+class Picture:
+    """A matplotlib figure that a notebook shows, and that can be saved."""
+
+    def __init__(self, figure: Figure) -> None:
+        self.figure = figure
+
+    def save(self, path: str | Path) -> None:
+        """To a file; its name says how: .png, .svg or .pdf."""
+        self.figure.savefig(path)
+
+    def _repr_png_(self) -> bytes:
+        data = io.BytesIO()
+        self.figure.savefig(data, format="png")
+        return data.getvalue()
 
 
 def figure(runs: Sequence[tuple[Setting, Metrics]], metric: str) -> Figure:
