@@ -34,6 +34,8 @@ class Asked(NamedTuple):
     legs: list[Model]  # what each leg starts from
     more: Params  # what goes with it
     made: list[Model]
+    who: list[int]
+    still: bool  # a second look at what the client has
 
 
 class Heard:
@@ -50,10 +52,11 @@ class Heard:
         count = clients.index.numel()
         with_it = {
             f"{word}/{n}": leaf.clone()
-            for word in ("anchor", "shift", "sent")
+            for word in ("anchor", "shift", "sent", "stiff")
             for n, leaf in (more.get(word) or {}).items()
         }
-        self.asked.append(Asked(self.apart(x, count), with_it, self.apart(reply.x, count)))
+        who, still = clients.index.flatten().tolist(), bool(more.get("still"))
+        self.asked.append(Asked(self.apart(x, count), with_it, self.apart(reply.x, count), who, still))
         self.replies.append(reply)
         return reply
 
@@ -82,7 +85,10 @@ class Said:
     def train(self, x: Params, clients: Cohort, **more: Any) -> Reply:  # noqa: ARG002
         told = self.heard.replies[self.asked]
         self.asked += 1
-        return Reply(changed(told.x), lambda: told.facts, told.came) if self.asked - 1 == self.other else told
+        if self.asked - 1 != self.other:
+            return told
+        square = told.square and changed(told.square)
+        return Reply(changed(told.x), lambda: told.facts, told.came, square=square)
 
     def home(self, x: Params) -> Params:
         return x
@@ -130,19 +136,28 @@ def hear(program: Program, rounds: int) -> list[Bytes]:
 def _sum(heard: Heard, up: list[int], fetched: bool, before: list[Model], steps: dict[str, int]) -> Bytes:
     item, clients, total = heard.program.net.dtype.itemsize, list(before), Bytes(steps["up"], steps["down"], 0)
     for number, call in enumerate(heard.asked):
-        for leg in call.legs:
+        for client, leg in zip(call.who, call.legs, strict=True):
             size = item * sum(leaf.numel() for leaf in leg.values())
             hand = among(leg, clients) and not among(leg, heard.brought)
+            has, told = _has(heard.asked[:number], client) if call.still else ([], [])
+            new = [
+                leaf for n, leaf in call.more.items() if not any(torch.equal(leaf, x.get(n, leaf[:0])) for x in told)
+            ]
+            sent = size * (not among(leg, has))
             total = total._replace(
                 bytes_up=total.bytes_up + size * (number in up),
-                bytes_down=total.bytes_down
-                + size * (not hand)
-                + item * sum(leaf[0].numel() for leaf in call.more.values()),
-                bytes_peer=total.bytes_peer + size * hand,
+                bytes_down=total.bytes_down + sent * (not hand) + item * sum(leaf[0].numel() for leaf in new),
+                bytes_peer=total.bytes_peer + sent * hand,
             )
         clients += call.made
     whole = item * sum(leaf[0].numel() for leaf in heard.program.apart(heard.program.net.init([0]))[0].values())
     return total._replace(bytes_up=total.bytes_up + whole * fetched)
+
+
+def _has(calls: list[Asked], client: int) -> tuple[list[Model], list[Params]]:
+    """The models that a client was given, or made, in these calls; and what went with them."""
+    mine = [(call, i) for call in calls for i, who in enumerate(call.who) if who == client]
+    return [model for call, i in mine for model in (call.legs[i], call.made[i])], [call.more for call, _ in mine]
 
 
 def _known(heard: Heard, call: int | None, state: State, new: State, order: Tensor) -> bool:
