@@ -79,16 +79,16 @@ class Heard:
 class Said:
     """Sites that say what was said before, but for one call."""
 
-    def __init__(self, heard: Heard, other: int | None) -> None:
-        self.heard, self.other, self.now, self.asked = heard, other, heard.now, 0
+    def __init__(self, heard: Heard, other: int | None, by: float) -> None:
+        self.heard, self.other, self.by, self.now, self.asked = heard, other, by, heard.now, 0
 
     def train(self, x: Params, clients: Cohort, **more: Any) -> Reply:  # noqa: ARG002
         told = self.heard.replies[self.asked]
         self.asked += 1
         if self.asked - 1 != self.other:
             return told
-        square = told.square and changed(told.square)
-        return Reply(changed(told.x), lambda: told.facts, told.came, square=square)
+        square = told.square and changed(told.square, self.by)
+        return Reply(changed(told.x, self.by), lambda: told.facts, told.came, square=square)
 
     def home(self, x: Params) -> Params:
         return x
@@ -97,8 +97,8 @@ class Said:
         return self.heard.program.apart(x)
 
 
-def changed(x: Params) -> Params:
-    return {n: leaf + 0.1 * torch.arange(1, 1 + leaf.numel()).view(leaf.shape).to(leaf) for n, leaf in x.items()}
+def changed(x: Params, by: float = 0.1) -> Params:
+    return {n: leaf + by * torch.arange(1, 1 + leaf.numel()).view(leaf.shape).to(leaf) for n, leaf in x.items()}
 
 
 def same(a: Model, b: Model) -> bool:
@@ -123,7 +123,8 @@ def hear(program: Program, rounds: int) -> list[Bytes]:
         kept.settle(None)
         up = [call for call in range(len(heard.asked)) if _known(heard, call, state, new, order)]
         fetched = among(heard.apart(state.model, 1)[0], theirs) and _known(heard, None, state, new, order)
-        found.append(_sum(heard, up, fetched, [*theirs, *both], steps))
+        begun = heard.apart(state.model, 1)[0]  # any other model that the server kept comes from the server
+        found.append(_sum(heard, up, fetched, [x for x in [*theirs, *both] if same(x, begun)], steps))
         if heard.asked or fetched:
             made = [(model, call in up) for call, each in enumerate(heard.asked) for model in each.made]
             old = [(model, True) for model in both] + [(model, fetched) for model in theirs]
@@ -161,11 +162,18 @@ def _has(calls: list[Asked], client: int) -> tuple[list[Model], list[Params]]:
 
 
 def _known(heard: Heard, call: int | None, state: State, new: State, order: Tensor) -> bool:
-    """Whether the server had what came of a call; None: the model that the round began with."""
+    """Whether the server had what came of a call; None: the model that the round began with.
+
+    What is only decided by a model may stay as it was, so that it is changed both ways.
+    """
+    return any(_told(heard, call, state, new, order, by) for by in (0.1, -0.1))
+
+
+def _told(heard: Heard, call: int | None, state: State, new: State, order: Tensor, by: float) -> bool:
     if call is not None and any(among(model, heard.brought) for model in heard.asked[call].made):
         return True
-    begin = state._replace(model=changed(state.model)) if call is None else state
-    again = Heard(Said(heard, call), heard.program)
+    begin = state._replace(model=changed(state.model, by)) if call is None else state
+    again = Heard(Said(heard, call, by), heard.program)
     end: State = heard.program.algorithm.round(begin, Cohort.whole(order), again)
     if call is None:
         if any(among(model, heard.brought) for model in heard.apart(state.model, 1)):
