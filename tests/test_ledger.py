@@ -204,6 +204,14 @@ S = 4  # participants in what follows
         ("fedprox:mu=0.3", (S, S, 0)),
         ("fedavgm", (S, S, 0)),
         ("scaffold", (S, 2 * S, 0)),  # the server's control variate goes down too
+        ("scaffold:option=1", (2 * S, 2 * S, 0)),  # a second look needs nothing more, and its gradient goes up
+        ("scaffold:of=sequential", (S, S, S)),
+        ("feddyn", (S, S, 0)),
+        ("ewc", (S, S, S)),  # the model goes on; squares go up, and the Fisher comes down to the next
+        ("sequential:last=2", (2, 1, S - 1)),
+        ("fedadam:of=sequential", (1, 1, S - 1)),
+        ("fedseqinter:groups=2,every=5", (2, 2, S - 2)),  # each chain's model goes home after a round
+        ("feddc:every=5", (S, S, 0)),
         ("fedseq:groups=2", (2, 2, S - 2)),
         ("fedseq:groups=1", (1, 1, S - 1)),  # an average of one model is the server's too
         ("own_rounds:seq:groups=2", (2, 2, S - 2)),

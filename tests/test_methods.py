@@ -94,11 +94,21 @@ def test_scaffold_begins_as_fedavg(world: str) -> None:
     ],
 )
 def test_they_are_not_their_limits(spec: str, world: str) -> None:
-    if spec.startswith("feddc") and world == "quadratics":
-        return  # with one Hessian for all, steps commute with averages: it is parallel there
+    more = {}
+    if spec.startswith("feddc") and world == "quadratics":  # with one Hessian for all it is parallel: see below
+        more = {"dataset": "quadratic:zeta=10,delta=1", "clients": 2, "participants": 2}
     for limit in ("parallel", "sequential"):
         with pytest.raises(AssertionError):
-            same(trained(spec, world), trained(limit, world), 1e-4)
+            same(trained(spec, world, **more), trained(limit, world, **more), 1e-4)
+
+
+def test_with_one_hessian_for_all_feddc_is_parallel() -> None:
+    """Then steps commute with averages; with unlike Hessians they do not."""
+    both = {"clients": 2, "participants": 2, "clip": 0.0}
+    for delta, alike in ((0, True), (1, False)):
+        more = {**both, "dataset": f"quadratic:zeta=10,delta={delta}"}
+        one, two = (trained(spec, "quadratics", **more).state.model["x"] for spec in ("feddc:every=3", "parallel"))
+        assert torch.allclose(one, two, rtol=1e-12) == alike
 
 
 @EVERYWHERE
@@ -284,23 +294,32 @@ def test_corrected_methods_end_where_the_sum_is_smallest(method: str, option: in
     torch.testing.assert_close(last.state.model["x"][0], best, rtol=1e-7, atol=1e-8)
 
 
-def test_fedprox_ends_at_its_own_fixed_point() -> None:
-    """On quadratics a leg is affine: x -> P_i x + q_i; the average's fixed point is solved for directly."""
+def test_fedprox_contracts_to_its_own_fixed_point() -> None:
+    """On quadratics a round is affine, x -> P x + q: its fixed point is solved for, its factors are P's eigenvalues."""
     lr, steps, mu = 0.03, 4, 0.5
-    base = {"dataset": "quadratic_random:dim=2,zeta=5", "clients": 3, "local_steps": steps, "rounds": 1500, "lr": lr}
-    program, last = finish([Setting(**base, algorithm=f"fedprox:mu={mu}", eval_every=1500)])
-    rows, one = program.clients.x, torch.eye(2, dtype=torch.float64)
+    base = {"dataset": "quadratic_random:dim=2,zeta=5", "clients": 3, "local_steps": steps, "lr": lr}
+
+    def end(rounds: int) -> tuple[Program, Tensor]:
+        s = Setting(**base, rounds=rounds, algorithm=f"fedprox:mu={mu}", eval_every=rounds)
+        program, last = finish([s])
+        return program, last.state.model["x"][0]
+
+    program, there = end(1500)
+    one = torch.eye(2, dtype=torch.float64)
     p, q = torch.zeros(2, 2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
-    for row in rows:
+    for row in program.clients.x:
         a, c = row[:4].view(2, 2), row[4:6]
-        a = (a + a.T) / 2
+        step = one * (1 - lr * mu) - lr * (a + a.T) / 2
         matrix, shift = one, torch.zeros(2, dtype=torch.float64)  # y = matrix x + shift
         for _ in range(steps):
-            step = one * (1 - lr * mu) - lr * a
             matrix, shift = step @ matrix + lr * mu * one, step @ shift - lr * c
-        p, q = p + matrix / len(rows), q + shift / len(rows)
-    assert torch.linalg.eigvals(p).abs().max() < 1  # the contraction factor of a round
-    torch.testing.assert_close(last.state.model["x"][0], torch.linalg.solve(one - p, q), rtol=1e-9, atol=1e-10)
+        p, q = p + matrix / 3, q + shift / 3
+    best = torch.linalg.solve(one - p, q)
+    torch.testing.assert_close(there, best, rtol=1e-9, atol=1e-10)
+    factor, way = torch.linalg.eigh(p)
+    assert factor.abs().max() < 1
+    before, after = ((end(rounds)[1] - best) @ way for rounds in (5, 6))  # along P's axes
+    torch.testing.assert_close(after / before, factor, rtol=1e-9, atol=0.0)
 
 
 # --- what SCAFFOLD is for

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from baton.algorithms import ALGORITHMS
-from baton.algorithms.sequential import sequential
+from baton.algorithms import ALGORITHMS, build
 from baton.errors import BadInput
 from baton.failures import Failing, Policy, failing, policy
 from baton.names import lane
@@ -186,7 +185,7 @@ def test_what_failures_and_policies_say() -> None:
 
 
 def prox(*, mu: Tensor = lane(0.01, least=0.0), nu: Tensor = lane(1), order: int = 1):  # noqa: ARG001
-    return sequential()
+    return build("sequential")
 
 
 def changed(base: Setting, **change: object) -> Setting:

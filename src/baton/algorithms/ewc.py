@@ -12,9 +12,8 @@ from baton.seam import Cohort, Sites, State
 def ewc(*, strength: Tensor = lane(1.0, least=0.0), keep: Tensor = lane(0.9, least=0.0, most=1.0)) -> Algorithm:
     """A chain whose steps add strength F (y - the model handed over), F a diagonal Fisher (Kirkpatrick et al., 2017).
 
-    After each leg F = keep F + the mean square of K minibatch gradients at its end, for which the client is visited
-    once
-    more (online EWC, Schwarz et al., 2018). strength=0 is sequential. Its legs are torch's, and slower than others.
+    After each leg F = keep F + the mean square of K minibatch gradients at its end, for which the client takes K
+    gradients more (online EWC, Schwarz et al., 2018). strength=0 is sequential. Its legs are torch's, and slower.
     """
     elastic = bool((strength > 0).any())
 

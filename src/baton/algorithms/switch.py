@@ -92,7 +92,7 @@ class _Phase:
 
     def __init__(self, sites: Sites, name: str, now: Now, marked: bool) -> None:
         self.now, self._sites, self._name, self._marked = now, sites, name, marked
-        self.pool, self.home, self.sides = sites.pool, sites.home, sites.sides
+        self.home, self.sides = sites.home, sites.sides
 
     def train(self, x: Params, clients: Cohort, *, sent: Params | None = None, **more: Any) -> Reply:
         """As Sites has it."""
@@ -100,6 +100,10 @@ class _Phase:
             return self._sites.train(x, clients, sent=sent, **more)
         told = {f"{self._name}.{n}": leaf for n, leaf in (sent or {}).items()}
         return self._sites.train(x, clients, sent={**told, self._name: self.now.lr[:, None][:, :0]}, **more)
+
+    def pool(self, x: Params) -> Reply:
+        """As Sites has it; no method that may be inside asks for it."""
+        return self._sites.pool(x)
 
 
 def _locals(parts: dict[str, Local]) -> Local | None:
