@@ -17,6 +17,8 @@ from baton.study import Report
 from baton.study.fields import value
 from baton.verdict import interval
 
+LARGEST = 308.0  # power of ten that a float holds: two seeds that are far apart have an interval without end
+
 
 class Search(NamedTuple):
     """What a study's search comes down to, by run id."""
@@ -114,7 +116,7 @@ def _interval(value: Any, ends: dict[int, float], pace: float, report: Report) -
         return Point(value, found.mean, found.std, found.low, found.high, pace, len(ends), 0, ends, found.half)
     scores = {seed: float(np.log10(max(x, FLOOR))) for seed, x in ends.items()}
     found = interval(list(scores.values()))
-    mean, low, high = (float(10.0**x) for x in (found.mean, found.low, found.high))
+    mean, low, high = (float(10.0 ** min(x, LARGEST)) for x in (found.mean, found.low, found.high))
     return Point(
         value, mean, interval(list(ends.values())).std, low, high, pace, len(ends), 0, scores, found.half, True
     )
