@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo federation test test-long lint bench clean
+.PHONY: demo federation test test-long lint bench docs wheel clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -27,8 +27,18 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+.venv/docs: .venv/ready
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]' build hatchling
+	touch $@
+
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+wheel: .venv/docs
+	$(BIN)/python tests/wheel.py
+
 bench: .venv/ready
 	$(BIN)/python bench/main.py
 
 clean:
-	rm -rf .venv
+	rm -rf .venv site dist

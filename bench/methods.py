@@ -21,6 +21,22 @@ AGAINST = {
     "fedavgm": "parallel",
     "fedseq:groups=2": "sequential",
     "fedseq:groups=5": "sequential",
+    "scaffold:option=1": "parallel",
+    "scaffold:of=sequential": "sequential",
+    "feddyn": "parallel",
+    "fednova": "parallel",
+    "fedadam": "parallel",
+    "fedadam:of=sequential": "sequential",
+    "sequential:mu=0.1": "sequential",
+    "sequential:ema=0.5": "sequential",
+    "fedseqinter:groups=5,every=10": "sequential",
+    "feddc": "parallel",
+    "switch:after=5": "parallel",
+    "amplified:every=5,server_lr=1.5": "parallel",
+    "amplified_scaffold:every=5": "parallel",
+    "pairgrab": "sequential",
+    "flgrab": "parallel",
+    "ewc": "sequential",
 }
 
 

@@ -33,7 +33,7 @@ def decoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def real_data(decoded: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], datasets.Dataset]:
+def real_data(decoded: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], datasets.Dataset]]:
     """Load a real data set from $BATON_DATA or the standard places; the test is skipped where it is absent."""
 
     def load(name: str) -> datasets.Dataset:
@@ -46,4 +46,6 @@ def real_data(decoded: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         loaded: datasets.Dataset = datasets.LOADERS[name](500)
         return loaded
 
-    return load
+    forget()  # what tests of before took for them
+    yield load
+    forget()

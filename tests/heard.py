@@ -34,6 +34,8 @@ class Asked(NamedTuple):
     legs: list[Model]  # what each leg starts from
     more: Params  # what goes with it
     made: list[Model]
+    who: list[int]
+    still: bool  # a second look at what the client has
 
 
 class Heard:
@@ -50,10 +52,11 @@ class Heard:
         count = clients.index.numel()
         with_it = {
             f"{word}/{n}": leaf.clone()
-            for word in ("anchor", "shift", "sent")
+            for word in ("anchor", "shift", "sent", "stiff")
             for n, leaf in (more.get(word) or {}).items()
         }
-        self.asked.append(Asked(self.apart(x, count), with_it, self.apart(reply.x, count)))
+        who, still = clients.index.flatten().tolist(), bool(more.get("still"))
+        self.asked.append(Asked(self.apart(x, count), with_it, self.apart(reply.x, count), who, still))
         self.replies.append(reply)
         return reply
 
@@ -76,13 +79,16 @@ class Heard:
 class Said:
     """Sites that say what was said before, but for one call."""
 
-    def __init__(self, heard: Heard, other: int | None) -> None:
-        self.heard, self.other, self.now, self.asked = heard, other, heard.now, 0
+    def __init__(self, heard: Heard, other: int | None, by: float) -> None:
+        self.heard, self.other, self.by, self.now, self.asked = heard, other, by, heard.now, 0
 
     def train(self, x: Params, clients: Cohort, **more: Any) -> Reply:  # noqa: ARG002
         told = self.heard.replies[self.asked]
         self.asked += 1
-        return Reply(changed(told.x), lambda: told.facts, told.came) if self.asked - 1 == self.other else told
+        if self.asked - 1 != self.other:
+            return told
+        square = told.square and changed(told.square, self.by)
+        return Reply(changed(told.x, self.by), lambda: told.facts, told.came, square=square)
 
     def home(self, x: Params) -> Params:
         return x
@@ -91,8 +97,8 @@ class Said:
         return self.heard.program.apart(x)
 
 
-def changed(x: Params) -> Params:
-    return {n: leaf + 0.1 * torch.arange(1, 1 + leaf.numel()).view(leaf.shape).to(leaf) for n, leaf in x.items()}
+def changed(x: Params, by: float = 0.1) -> Params:
+    return {n: leaf + by * torch.arange(1, 1 + leaf.numel()).view(leaf.shape).to(leaf) for n, leaf in x.items()}
 
 
 def same(a: Model, b: Model) -> bool:
@@ -117,7 +123,8 @@ def hear(program: Program, rounds: int) -> list[Bytes]:
         kept.settle(None)
         up = [call for call in range(len(heard.asked)) if _known(heard, call, state, new, order)]
         fetched = among(heard.apart(state.model, 1)[0], theirs) and _known(heard, None, state, new, order)
-        found.append(_sum(heard, up, fetched, [*theirs, *both], steps))
+        begun = heard.apart(state.model, 1)[0]  # any other model that the server kept comes from the server
+        found.append(_sum(heard, up, fetched, [x for x in [*theirs, *both] if same(x, begun)], steps))
         if heard.asked or fetched:
             made = [(model, call in up) for call, each in enumerate(heard.asked) for model in each.made]
             old = [(model, True) for model in both] + [(model, fetched) for model in theirs]
@@ -130,27 +137,43 @@ def hear(program: Program, rounds: int) -> list[Bytes]:
 def _sum(heard: Heard, up: list[int], fetched: bool, before: list[Model], steps: dict[str, int]) -> Bytes:
     item, clients, total = heard.program.net.dtype.itemsize, list(before), Bytes(steps["up"], steps["down"], 0)
     for number, call in enumerate(heard.asked):
-        for leg in call.legs:
+        for client, leg in zip(call.who, call.legs, strict=True):
             size = item * sum(leaf.numel() for leaf in leg.values())
             hand = among(leg, clients) and not among(leg, heard.brought)
+            has, told = _has(heard.asked[:number], client) if call.still else ([], [])
+            new = [
+                leaf for n, leaf in call.more.items() if not any(torch.equal(leaf, x.get(n, leaf[:0])) for x in told)
+            ]
+            sent = size * (not among(leg, has))
             total = total._replace(
                 bytes_up=total.bytes_up + size * (number in up),
-                bytes_down=total.bytes_down
-                + size * (not hand)
-                + item * sum(leaf[0].numel() for leaf in call.more.values()),
-                bytes_peer=total.bytes_peer + size * hand,
+                bytes_down=total.bytes_down + sent * (not hand) + item * sum(leaf[0].numel() for leaf in new),
+                bytes_peer=total.bytes_peer + sent * hand,
             )
         clients += call.made
     whole = item * sum(leaf[0].numel() for leaf in heard.program.apart(heard.program.net.init([0]))[0].values())
     return total._replace(bytes_up=total.bytes_up + whole * fetched)
 
 
+def _has(calls: list[Asked], client: int) -> tuple[list[Model], list[Params]]:
+    """The models that a client was given, or made, in these calls; and what went with them."""
+    mine = [(call, i) for call in calls for i, who in enumerate(call.who) if who == client]
+    return [model for call, i in mine for model in (call.legs[i], call.made[i])], [call.more for call, _ in mine]
+
+
 def _known(heard: Heard, call: int | None, state: State, new: State, order: Tensor) -> bool:
-    """Whether the server had what came of a call; None: the model that the round began with."""
+    """Whether the server had what came of a call; None: the model that the round began with.
+
+    What is only decided by a model may stay as it was, so that it is changed both ways.
+    """
+    return any(_told(heard, call, state, new, order, by) for by in (0.1, -0.1))
+
+
+def _told(heard: Heard, call: int | None, state: State, new: State, order: Tensor, by: float) -> bool:
     if call is not None and any(among(model, heard.brought) for model in heard.asked[call].made):
         return True
-    begin = state._replace(model=changed(state.model)) if call is None else state
-    again = Heard(Said(heard, call), heard.program)
+    begin = state._replace(model=changed(state.model, by)) if call is None else state
+    again = Heard(Said(heard, call, by), heard.program)
     end: State = heard.program.algorithm.round(begin, Cohort.whole(order), again)
     if call is None:
         if any(among(model, heard.brought) for model in heard.apart(state.model, 1)):

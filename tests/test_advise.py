@@ -12,15 +12,33 @@ import torch
 from typer.testing import CliRunner
 
 from baton import constants, search, study
-from baton.advise import CLEAR, CLOSE, LIKELY, NONE, Candidate, Measure, bounds, counts, hits, of_setting, plain, words
-from baton.advise import probe as probes
-from baton.advise import verdict as judge
+from baton.advice import (
+    CLEAR,
+    CLOSE,
+    LIKELY,
+    NONE,
+    Candidate,
+    Measure,
+    bounds,
+    budget,
+    counts,
+    hits,
+    of_setting,
+    plain,
+    words,
+)
+from baton.advice import probe as probes
+from baton.advice import verdict as judge
+from baton.advice.bounds import Bounds
+from baton.algorithms import CANDIDATES
 from baton.cli import app
 from baton.errors import BadInput
 from baton.seam import State
 from baton.setting import Setting
 from baton.store import History, Snapshot, Store
 from baton.study import Study
+from baton.theory import Result
+from baton.verdict import bounded
 
 ACCURACY = Measure("test_accuracy", 1, False, 1.0)
 DISTANCE = Measure("distance", -1, True, 0.0)
@@ -43,7 +61,9 @@ def test_a_clear_verdict() -> None:
     found = judge(sides(worse, [SMALL, better, LARGE]), ACCURACY)
     assert (found.winner, found.sure, found.best) == ("parallel", CLEAR, better)
     assert found.difference == pytest.approx(80.0 - 61.0)
-    assert found.error == pytest.approx(math.sqrt(0.5 / 2 + 0.5 / 2))
+    assert found.error == pytest.approx(1.0)  # 20 and 18 apart by seed
+    assert found.apart is not None
+    assert (found.apart.seeds, found.apart.paired) == (2, True)
     assert [(found.sides[n].candidates, found.sides[n].diverged) for n in found.sides] == [(2, 0), (3, 1)]
     assert words.advice(found) == "parallel with lr = 0.1 and no clip (clear)"
 
@@ -58,8 +78,8 @@ def test_a_candidate_that_diverged_at_one_seed_is_out() -> None:
 @pytest.mark.parametrize(
     ("ahead", "sure"),
     [
-        ((52.0, 52.0), CLEAR),
-        ((56.0, 50.0), LIKELY),  # 3 apart, standard error 3 / sqrt(2)
+        ((52.0, 52.1), CLEAR),
+        ((56.0, 51.0), LIKELY),  # 3.5 apart, standard error 2.5, and an interval of 12.7 of them
         ((70.0, 40.0), CLOSE),
         ((50.9, 50.9), CLOSE),  # no spread, but within the margin
     ],
@@ -85,6 +105,91 @@ def test_one_evaluation_of_one_seed_proves_nothing() -> None:
     assert any("one seed" in line for line in words.warnings(found, 1, 1))
 
 
+def test_many_evaluations_of_one_seed_prove_nothing_either() -> None:
+    many = [tuple(80.0 + 0.1 * i for i in range(10)), tuple(50.0 + 0.1 * i for i in range(10))]
+    found = judge(sides([one("sequential", 0.1, many[0])], [one("parallel", 0.1, many[1])]), ACCURACY)
+    assert (found.winner, found.sure) == ("sequential", CLOSE)
+
+
+def test_nothing_is_clear_that_the_test_rows_cannot_show() -> None:
+    """1.35 points on 247 rows: three patients and a third."""
+    ahead, behind = (one(a, 0.1, (x,), (x + 0.05,), (x,)) for a, x in (("parallel", 86.35), ("sequential", 85.0)))
+    assert judge(sides([behind], [ahead]), ACCURACY).sure == CLEAR
+    found = judge(sides([behind], [ahead]), ACCURACY, lambda _a, _b, x, y: bounded(x, y, 247))
+    assert (found.winner, found.sure) == ("parallel", CLOSE)
+    assert found.apart is not None
+    assert "247 test rows" in words.why(found, ACCURACY)
+
+
+def test_candidates_are_chosen_by_what_was_held_back() -> None:
+    lucky = Candidate("parallel", 1.0, 0.0, ((90.0,), (90.0,)), (1, 2), (70.0, 70.0))
+    sound = Candidate("parallel", 0.1, 0.0, ((85.0,), (85.0,)), (1, 2), (80.0, 80.0))
+    assert judge(sides([one("sequential", 0.1, None)], [lucky, sound]), ACCURACY).best == sound
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("10%", (0.1, 0)), ("2min", (0, 120)), ("90s", (0, 90)), ("1.5h", (0, 5400)), ("100 %", (1, 0))]
+)
+def test_budgets(text: str, found: tuple[float, float]) -> None:
+    assert budget.parse(text) == pytest.approx(found)
+
+
+def test_a_time_is_used_up_by_longer_runs_of_fewer_candidates() -> None:
+    """A clock that a round of a run moves by one: every look costs what it trains."""
+    setting, now, seen = Setting(rounds=400, clients=5), 0.0, dict[str, int]()
+
+    def train(wanted: list[Setting]) -> None:
+        nonlocal now
+        for s in wanted:
+            kin = f"{s.algorithm} {s.lr} {s.seed}"
+            now += s.rounds - min(s.rounds, seen.get(kin, 0))
+            seen[kin] = s.rounds
+
+    def spent(seconds: float) -> list[Setting]:
+        nonlocal now
+        now = 0.0
+        seen.clear()
+        limit, names = budget.Budget(seconds=seconds), ["sequential", "parallel"]
+        return budget.spend(
+            setting, ACCURACY, limit, 2, names, train, lambda: lambda s, _last: 50.0 + s.lr, lambda: now
+        )
+
+    runs = spent(2000.0)
+    assert 0.6 * 2000 < now <= 2000
+    assert runs[0].rounds % 4 == 0
+    assert {s.lr for s in runs} < {s.lr for s in probes.runs(setting, "test_accuracy")}
+    whole = spent(50_000.0)  # more than the whole training of all that is left takes: more seeds then
+    assert {s.rounds for s in whole} == {400}
+    assert len({s.seed for s in whole}) > 2
+    assert now <= 50_000
+
+
+def test_size_weighting_is_tried_where_sizes_differ() -> None:
+    assert probes.tried(Setting(clients=20, partition="dirichlet:alpha=1")) == list(CANDIDATES)
+    assert probes.tried(Setting(dataset="quadratic")) == ["sequential", "parallel"]
+    assert probes.tried(Setting(), ["scaffold", "parallel"]) == ["scaffold", "parallel"]
+
+
+def test_what_to_type_next() -> None:
+    rate = 10**-0.5
+    found = judge(sides([SMALL], [one("parallel", rate, (80.0,), (80.0,), clip=10.0)]), ACCURACY)
+    given = {"local_steps": 5, "partition": "exdir:C=1,alpha=10"}
+    line = f"baton run -a parallel --lr {rate!r} --clip 10 --local-steps 5 --partition exdir:C=1,alpha=10"
+    assert words.following(found, given) == line
+    close = judge(sides([one("sequential", 0.1, (80.0,))], [one("parallel", rate, (79.0,))]), ACCURACY)
+    assert words.following(close, {}) == f"baton compare -a sequential -a parallel --lrs 0.1,{rate!r}"
+
+
+@pytest.mark.parametrize(("total", "vacuous"), [(0.5, []), (2.0, ["sequential", "parallel"])])
+def test_a_bound_that_says_nothing_is_called_vacuous(total: float, vacuous: list[str]) -> None:
+    """L = 2, D = 1: the first model is at most 1 above the minimum, whatever is trained."""
+    terms = dict.fromkeys(words.TERMS, 0.0) | {"noise": total}
+    result = Result(total, terms, 0.1, 0.1, True, ())
+    found = Bounds("convex", {"L": 2.0, "D": 1.0}, [], {"sequential": result, "parallel": result})
+    assert found.vacuous == vacuous
+    assert any(line.startswith("vacuous: ") for line in words.explained(found, None)) == bool(vacuous)
+
+
 def test_all_diverged_on_one_side_or_on_both() -> None:
     alive, gone = one("parallel", 0.1, (50.0, 51.0)), one("sequential", 0.1, None)
     found = judge(sides([gone], [alive]), ACCURACY)
@@ -106,7 +211,7 @@ def test_the_edge_of_the_grid_is_told(place: int, edge: str) -> None:
 
 
 def test_distances_are_compared_by_powers_of_ten() -> None:
-    found = judge(sides([one("sequential", 0.1, (1e-3, 1e-3))], [one("parallel", 0.1, (1e-5, 1e-5))]), DISTANCE)
+    found = judge(sides([one("sequential", 0.1, (1e-3,), (1e-3,))], [one("parallel", 0.1, (1e-5,), (1e-5,))]), DISTANCE)
     assert (found.winner, found.sure) == ("parallel", CLEAR)
     assert found.difference == pytest.approx(2.0)
     both = judge(sides([one("sequential", 0.1, (1e-15, 0.0))], [one("parallel", 0.1, (0.0, 0.0))]), DISTANCE)
@@ -233,11 +338,14 @@ def test_a_small_run_on_digits(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert set(found) == {
-        "setting", "advice", "sure", "difference", "error", "probe", "sides", "bounds", "warnings",
+        "setting", "advice", "next", "sure", "difference", "error", "interval", "test_rows", "probe", "sides", "bounds",
+        "warnings",
     }  # fmt: skip
     assert found["probe"]["rounds"] == 8
-    assert found["probe"]["runs"] == 2 * 7 * 2 * 2
-    assert found["advice"]["algorithm"] in ("sequential", "parallel")
+    assert found["probe"]["runs"] == 3 * 7 * 2 * 2
+    assert found["advice"]["algorithm"] in CANDIDATES
+    assert found["test_rows"] == 360
+    assert {s.validation for s in Store(tmp_path).settings().values()} == {0.2}
     assert found["sure"] in (CLEAR, LIKELY, CLOSE)
     assert found["bounds"]["case"] == "nonconvex"
     assert found["bounds"]["local_estimates"] == ["L", "sigma2", "beta2", "zeta2"]
@@ -278,7 +386,7 @@ def test_advice_as_json_has_no_infinities() -> None:
 
 def test_a_probe_in_the_store_is_the_beginning_of_the_run(tmp_path: Path) -> None:
     """What the probe trained is read, and gone on from, as the run's own first rounds."""
-    setting = Setting(clients=5, rounds=100)
+    setting = Setting(clients=5, rounds=100, validation=0.2)
     short = probes.runs(setting, "test_accuracy", seeds=1)[0]
     long = Setting(**{**short.model_dump(), "rounds": 100})
     keep(Store(tmp_path), [short], lambda _, r: float(r))
@@ -292,9 +400,14 @@ def test_a_probe_in_the_store_is_the_beginning_of_the_run(tmp_path: Path) -> Non
     [
         (["--lr", "0.1"], "lr: 0.1 is given, but it is what 'baton advise' finds; leave it out"),
         (["--clip", "10"], "clip: 10.0 is given, but it is what 'baton advise' finds; leave it out"),
-        (["-a", "parallel"], "algorithm: 'parallel' is given, but it is what 'baton advise' finds; leave it out"),
-        (["--probe", "0"], "probe: 0; a part of the rounds, above 0, up to 1, is right"),
-        (["--probe", "1.5"], "probe: 1.5; a part of the rounds, above 0, up to 1, is right"),
+        (["-a", "parallel"], "algorithm: parallel; two or more that differ, or none, are right"),
+        (["--budget", "0%"], "budget: '0%'; a part of the rounds, 10%, or a time, 90s, 2min or 1h, is right"),
+        (["--budget", "150%"], "budget: '150%'; a part of the rounds, 10%, or a time, 90s, 2min or 1h, is right"),
+        (["--budget", "soon"], "budget: 'soon'; a part of the rounds, 10%, or a time, 90s, 2min or 1h, is right"),
+        (
+            ["--check", "digits", "--budget", "2min"],
+            "budget: '2min'; stored runs are looked at for a part of their rounds, such as 10%",
+        ),
         (["--seeds", "0"], "seeds: 0; at least 1 is right"),
         (
             ["--check", "digits", "-K", "5"],

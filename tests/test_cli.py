@@ -11,6 +11,7 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -18,6 +19,8 @@ import processes
 from baton import cli
 from baton.fields import FIELDS
 from baton.setting import Setting
+from baton.store import History
+from baton.sweep import call, progress
 
 SMALL = ["-M", "5", "-S", "2", "-K", "2", "-R", "6", "--eval-every", "3"]
 
@@ -48,7 +51,8 @@ def test_help_tells_the_defaults_that_a_setting_has(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("COLUMNS", "200")
     text, plain = baton("run", "--help").stdout, Setting()
     for name, field in FIELDS.items():
-        assert f"{field.help} [{field.default}]." in text
+        assert field.help in text
+        assert f"[{field.default}]." in text
         value = getattr(plain, name)
         assert field.default in (str(value), f"{value:g}" if isinstance(value, float) else "", "all", "the data set's")
     assert "--memory" in text
@@ -66,7 +70,7 @@ def test_run_show_list(tmp_path: Path) -> None:
     assert "1 complete" in baton("list", "--runs", tmp_path / "r").stdout
     listed = json.loads(baton("list", "--runs", tmp_path / "r", "--json").stdout)
     assert [run["run"] for run in listed["runs"]] == [run_id]
-    assert "sequential" in listed["algorithms"]
+    assert any(name.startswith("sequential") for name in listed["algorithms"])
     assert baton("list", "models").stdout.splitlines()[0] == "models:"
 
 
@@ -131,6 +135,15 @@ def test_quiet_says_nothing(tmp_path: Path) -> None:
         (["list", "-m", "mlp"], "list: --model goes with 'models'"),
         (["list", "models", "-d", "digits"], "list: --model goes with 'models', and --dataset with --model"),
         (["list", "models", "-m", "mpl"], "did you mean 'mlp'?"),
+        (["list", "runs", "--where", "M"], "where: 'M'; field=value is right"),
+        (["list", "runs", "--where", "clint=3"], "list: no field 'clint'; did you mean 'clients'?"),
+        (["list", "runs", "--sort", "reslt"], "list: no field 'reslt'; did you mean 'result'?"),
+        (["list", "models", "--sort", "lr"], "--sort go with 'runs'"),
+        (
+            ["export", "--to", "parquet", "--out", "-"],
+            "out: '-' is standard output, which takes text",
+        ),
+        (["advise", "--lr", "1"], "lr: 1.0 is given, but it is what 'baton advise' finds"),
         (["leak", "123"], "run: '123': no such run"),
         (["report", "quadratics", "--up", "0"], "up: 0; a finite number above 0 is right"),
         (["ledger", "-m", "mlp", "-a", "ssl:cut=8"], "algorithm: cut=8 is not a layer of 'mlp'"),
@@ -262,7 +275,7 @@ def test_list_says_what_each_does_in_lines_that_fit(monkeypatch: pytest.MonkeyPa
         return CliRunner().invoke(cli.app, ["list", *words], catch_exceptions=False).stdout
 
     monkeypatch.setenv("COLUMNS", "80")
-    rooms = ["datasets", "partitions", "algorithms", "schedules", "lr_schedules", "failures", "policies"]
+    rooms = ["datasets", "partitions", "algorithms", "schedules", "lr_schedules", "failures", "policies", "metrics"]
     names = listed().splitlines()
     assert [line for line in names if not line.startswith(" ")][:-2] == [
         f"{r}:" for r in [*rooms[:2], "models", *rooms[2:]]
@@ -287,3 +300,54 @@ def test_list_says_what_each_does_in_lines_that_fit(monkeypatch: pytest.MonkeyPa
         "beta",
         "server_lr",
     ]
+
+
+def test_runs_are_chosen_and_sorted(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(STUDY.format(rounds=10))
+    baton("sweep", "s.toml", "-q", cwd=tmp_path)
+
+    def listed(*words: str) -> list[dict[str, object]]:
+        return list(json.loads(baton("list", "runs", *words, "--json", cwd=tmp_path).stdout)["runs"])
+
+    assert len(listed()) == 8
+    assert {run["algorithm"] for run in listed("-a", "parallel", "--where", "S=2")} == {"parallel"}
+    assert {run["lr"] for run in listed("--where", "lr=1e-1", "--where", "seed=2")} == {0.1}
+    assert listed("-d", "mnist") == listed("--where", "state=diverged") == []
+    results = [run["result"] for run in listed("--sort", "result")]
+    assert results == sorted(results, reverse=True)
+    assert {run["metric"] for run in listed()} == {"test_accuracy"}
+    for run in listed():
+        found = json.loads(baton("show", str(run["run"]), "--json", cwd=tmp_path).stdout)
+        assert found["metrics"]["test_accuracy"][-1] == run["result"]
+        break
+    assert [run["seed"] for run in listed("--sort", "seed")] == [1] * 4 + [2] * 4
+    table = baton("export", "--to", "csv", "--out", "-", cwd=tmp_path).stdout
+    baton("export", "--to", "csv", "--out", "x.csv", "-q", cwd=tmp_path)
+    assert table == (tmp_path / "x.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bounds"],
+        ["bounds", "--table"],
+        ["constants", "-d", "quadratic", "--only", "L"],
+        ["drift", "-d", "quadratic", "-R", "2", "--draws", "2"],
+        ["advise", "-d", "quadratic", "-R", "4", "--no-bounds"],
+    ],
+)
+def test_quiet_keeps_the_answer(words: list[str], tmp_path: Path) -> None:
+    done = baton(*words, "-q", cwd=tmp_path)
+    assert len(done.stdout.splitlines()) > 2
+    assert done.stdout == baton(*words, cwd=tmp_path).stdout
+    assert done.stderr == ""
+
+
+def test_progress_shows_the_metric_and_memory_only_where_it_is_the_reason() -> None:
+    history = History().then(3, {"test_accuracy": np.array([50.0, 75.5, np.nan]), "test_loss": np.ones(3)})
+    assert progress.measured(history) == ["test accuracy 50.00% to 75.50%"]
+    assert progress.measured(History().then(3, {"test_loss": np.array([0.25])})) == ["test loss 0.25"]
+    assert progress.measured(History()) == progress.measured(None) == []
+    assert call._cut([1], 1, 1 << 30) == "training 1 run"
+    assert call._cut([3, 4], 2, 1 << 30) == "training 7 runs in 2 chunks of at most 4"
+    assert call._cut([3, 4], 1, 1 << 30) == "training 7 runs in 2 chunks of at most 4, to fit 1.0 GiB"

@@ -325,7 +325,7 @@ def test_the_catalogue_is_sound() -> None:
             kind, _, digest = one.digest.partition(":")
             assert len(digest) == {"sha256": 64, "md5": 32}[kind]
             assert int(digest, 16) > 0
-            assert len(one.mirrors) >= 2
+            assert len(one.mirrors) >= (1 if name == "heart" else 2)  # UCI has one address
             assert all(mirror.startswith("https://") and mirror.endswith("/") for mirror in one.mirrors)
         if not download.archive:
             assert [one.file for one in download.remotes] == [need + form.endings[-1] for need in form.needs]

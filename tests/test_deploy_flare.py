@@ -50,6 +50,7 @@ def child_of(fed: Federation, name: str) -> int:
     return 0
 
 
+@pytest.mark.long
 def test_a_chain_whose_site_and_trainer_are_killed_is_the_simulation(fed: Federation) -> None:
     """A site is killed whole and comes back; another's training process is killed alone: nothing is lost."""
     s = fed.plan(three("sequential", rounds=40, eval_every=40, local_steps=200)).setting
@@ -72,6 +73,7 @@ def test_a_chain_whose_site_and_trainer_are_killed_is_the_simulation(fed: Federa
     assert store.read(s.run_id).metrics["lost_legs"][-1] == 0
 
 
+@pytest.mark.long
 def test_scaffold_goes_on_after_its_server_was_killed(fed: Federation) -> None:
     s = fed.plan(three("scaffold", rounds=40, eval_every=40, local_steps=200)).setting
 
@@ -82,10 +84,12 @@ def test_scaffold_goes_on_after_its_server_was_killed(fed: Federation) -> None:
     same(fed.train(kill), s, simulation(s))
 
 
-def test_nobody_gets_in_without_a_certificate(fed: Federation) -> None:
+def test_a_short_chain_is_the_simulation_and_nobody_gets_in_without_a_certificate(fed: Federation) -> None:
     """The port speaks mutual TLS: plain text, no certificate, and one that somebody else signed are refused."""
     import socket
 
+    s = fed.plan(three("sequential")).setting
+    same(fed.train(), s, simulation(s))
     kit = fed.folder / "kits" / "site-1" / "startup"
 
     def greeted(context: ssl.SSLContext | None) -> bool:

@@ -70,6 +70,8 @@ def test_a_simulated_run_is_taken_over() -> None:
         (("sites",), [{"name": "a b"}], "sites: 'a b'"),
         (("sites",), [{"name": "a", "org": "ü"}], "sites: org: 'ü'"),
         (("data", "classes"), ["1"], "at least two"),
+        (("run", "algorithm"), "pooled", "pools all samples in one place, and sites keep theirs"),
+        (("run", "validation"), 0.1, "validation: 0.1; sites hold no training samples back"),
         (("data", "features"), ["a", "a"], "a list of different words"),
         (("data", "mean"), [1.0], "data: mean: 1 of them; a number for each of the 2 features"),
         (("data", "scale"), [1.0, 0.0], "scale: numbers above 0"),

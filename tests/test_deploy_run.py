@@ -20,7 +20,8 @@ from baton.store import Snapshot, Store
 from contracts.examples import CPU, examples, still
 from federation import Field, rules, setting, simulated, train
 
-SPECS = [*examples("algorithm"), "fedseq:groups=2"]
+NOT_HERE = ("alone", "pooled")
+SPECS = [*(spec for spec in examples("algorithm") if spec not in NOT_HERE), "fedseq:groups=2"]
 FEW = ["sequential", "parallel:weighting=size", "scaffold"]
 
 
@@ -67,7 +68,7 @@ class Stops(Desk):
             raise Ended
 
 
-@pytest.mark.parametrize("spec", [*FEW, "fedseq:groups=2", "ssl:cut=1"])
+@pytest.mark.parametrize("spec", [*FEW, "fedseq:groups=2", "ssl:cut=1", "ewc"])
 def test_a_server_that_dies_at_every_hop_loses_nothing(spec: str, tmp_path: Path) -> None:
     s, store = setting(spec), Store(tmp_path / "runs")
     at, field = simulation(s), Field(s, tmp_path)
@@ -236,6 +237,37 @@ def test_it_is_in_the_store_while_it_trains_and_is_not_simulated(tmp_path: Path)
     assert np.isfinite(store.read(s.run_id).metrics["test_loss"]).all()
     with pytest.raises(BadInput, match="'real' is for runs over real sites"):
         Program([s], CPU)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"epochs": 2, "local_steps": 0},
+        {"momentum": 0.9, "sampling": "balanced"},
+        {"schedule": "markov", "lr_schedule": "cosine"},
+    ],
+)
+def test_whatever_a_leg_depends_on_crosses(more: dict[str, object], tmp_path: Path) -> None:
+    s, store = setting("parallel:weighting=size", **more), Store(tmp_path / "runs")
+    train(s, Field(s, tmp_path), store)
+    same(store, s, simulation(s))
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({"algorithm": "alone"}, "algorithm: alone sends no model anywhere"),
+        ({"schedule": "sized"}, "schedule: sized asks what clients hold"),
+        ({"validation": 0.2}, "validation: 0.2; sites hold no training samples back"),
+        ({"metrics": "auc"}, "metrics: auc; sites tell sums of loss and accuracy alone"),
+    ],
+)
+def test_what_sites_do_not_do_is_refused_in_one_line(more: dict[str, object], line: str, tmp_path: Path) -> None:
+    s = setting("sequential")
+    field, asked = Field(s, tmp_path), Setting(**{**s.model_dump(), **more})
+    with pytest.raises(BadInput, match=line):
+        Coordinator(asked, rules(field), field, Store(tmp_path / "runs"))
+    assert not field.calls
 
 
 def test_a_federation_has_as_many_sites_as_its_run_has_clients(tmp_path: Path) -> None:

@@ -179,6 +179,25 @@ def test_code_of_others_is_not_even_looked_up(tmp_path: Path) -> None:
     assert unpacked(site.handle(packed(Look(text), 9.0))) == Refused("code")
 
 
+def test_a_site_opens_no_file_that_a_run_names(tmp_path: Path) -> None:
+    s = setting("sequential")
+    text = s.to_json().replace('"digits"', '"csv:/etc/passwd,label=x"')
+    assert text != s.to_json()
+    site = Site(samples(s)[0], Policy(least_samples=0), tmp_path)
+    assert unpacked(site.handle(packed(Look(text), 9.0))) == Refused("files")
+
+
+def test_passes_count_as_the_steps_that_they_are(tmp_path: Path) -> None:
+    """Of a policy's most steps, and of what tells how many samples there are."""
+    s = setting("sequential", epochs=2, local_steps=0)
+    mine = samples(s)[0]
+    count = 2 * -(-len(mine.y) // s.batch_size)
+    for rules, why in ((Policy(least_samples=0, most_steps=count - 1), "steps"), (Policy(sizes=False), "sizes")):
+        assert unpacked(Site(mine, rules, tmp_path).handle(packed(Look(s.to_json()), 9.0))) == Refused(why)
+    fits = Site(mine, Policy(least_samples=0, most_steps=count), tmp_path)
+    assert isinstance(unpacked(fits.handle(packed(Look(s.to_json()), 9.0))), Here)
+
+
 def test_sizes_and_metrics_are_told_or_not(tmp_path: Path) -> None:
     s, mine = setting("parallel"), samples(setting("parallel"))[0]
     ask = [packed(Look(s.to_json()), 9.0), packed(leg(s), 9.0), packed(Evaluate(s.to_json(), first(s), True), 9.0)]

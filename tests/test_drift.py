@@ -244,4 +244,4 @@ def test_a_run_may_have_its_drift_measured_and_stays_the_same(tmp_path: Path) ->
     assert all(row["total"] > 0 for row in drifts)
     wrong = subprocess.run([sys.executable, "-m", "baton", "run", "--measure", "drif"], capture_output=True, text=True)
     assert wrong.returncode == 2
-    assert wrong.stderr == "baton: measure: 'drif'; 'drift' is right\n"
+    assert wrong.stderr == "baton: measure: 'drif'; 'drift', 'hops' or 'personal' is right\n"

@@ -388,7 +388,7 @@ def test_a_missing_package_is_one_line(
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(BadInput) as said:
         run(store, None, to, tmp_path / "out")
-    assert str(said.value) == f"export: --to {to} needs the package {package}; pip install 'baton[{to}]'"
+    assert str(said.value) == f"export: --to {to} needs the package {package}; pip install 'baton-fl[{to}]'"
     assert not (tmp_path / "out").exists()
 
 

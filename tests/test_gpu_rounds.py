@@ -15,6 +15,8 @@ MORE = {
     "terms": {"momentum": 0.5, "lr_schedule": "exponential:factor=0.9,warmup=2", "clip": 0.5, "weight_decay": 0.01},
     "failures": {"failures": "share:p=0.3", "on_failure": "reroute:times=1"},
     "abort": {"failures": "share:p=0.2", "on_failure": "abort"},
+    "epochs": {"epochs": 1, "momentum": 0.5},
+    "balanced": {"sampling": "balanced"},
 }
 
 
@@ -39,6 +41,8 @@ def trained(spec: str, where: torch.device, more: dict[str, object]) -> Snapshot
 @pytest.mark.parametrize("more", MORE)
 @pytest.mark.parametrize("spec", [*examples("algorithm"), "fedseq:groups=2", "test_gpu_rounds:alternating"])
 def test_rounds_are_those_of_a_cpu(spec: str, more: str) -> None:
+    if ("failures" in MORE[more] and spec in ("alone", "pooled")) or (more == "epochs" and "passes" in spec):
+        pytest.skip("refused")
     one, other = (trained(spec, where, MORE[more]) for where in (CPU, torch.device("cuda")))
     for mine, theirs in ((one.state.model, other.state.model), (one.state.server, other.state.server)):
         assert mine.keys() == theirs.keys()

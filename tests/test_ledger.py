@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baton import cli, ledger
-from baton.algorithms import Cohort, State
+from baton.algorithms import Cohort, State, build
 from baton.api import run
 from baton.clients import batches, spans, taken, visit
 from baton.ledger import Done, Prices, Rates, Trace
@@ -175,7 +175,11 @@ OWN = [
 ]
 
 
-REGISTERED = [spec.replace("groups=1", "groups=2") for spec in examples("algorithm")]  # a mean of one is that one
+REGISTERED = [
+    spec.replace("groups=1", "groups=2")  # a mean of one is that one
+    for spec in examples("algorithm")
+    if build(spec).sends  # baselines only pretend to
+]
 
 
 @pytest.mark.parametrize("spec", [*REGISTERED, "fedseq:groups=4", *(f"own_rounds:{own}" for own in OWN)])
@@ -200,6 +204,14 @@ S = 4  # participants in what follows
         ("fedprox:mu=0.3", (S, S, 0)),
         ("fedavgm", (S, S, 0)),
         ("scaffold", (S, 2 * S, 0)),  # the server's control variate goes down too
+        ("scaffold:option=1", (2 * S, 2 * S, 0)),  # a second look needs nothing more, and its gradient goes up
+        ("scaffold:of=sequential", (S, S, S)),
+        ("feddyn", (S, S, 0)),
+        ("ewc", (S, S, S)),  # the model goes on; squares go up, and the Fisher comes down to the next
+        ("sequential:last=2", (2, 1, S - 1)),
+        ("fedadam:of=sequential", (1, 1, S - 1)),
+        ("fedseqinter:groups=2,every=5", (2, 2, S - 2)),  # each chain's model goes home after a round
+        ("feddc:every=5", (S, S, 0)),
         ("fedseq:groups=2", (2, 2, S - 2)),
         ("fedseq:groups=1", (1, 1, S - 1)),  # an average of one model is the server's too
         ("own_rounds:seq:groups=2", (2, 2, S - 2)),
@@ -218,6 +230,8 @@ S = 4  # participants in what follows
         ("own_rounds:reads", (S, S, 0)),
         ("own_rounds:peeks", (S, 0, S)),
         ("own_rounds:by_halves", (S, S, 0)),
+        ("alone", (0, 0, 0)),
+        ("pooled", (0, 0, 0)),
     ],
 )
 def test_nobody_has_to_say_how_models_travel(spec: str, wanted: tuple[int, int, int]) -> None:

@@ -44,6 +44,21 @@ def same(one: Snapshot, two: Snapshot, rounding: float = 0.0) -> None:
         ("fedseq:groups=6,weighting=uniform", "parallel", 0.0),
         ("fedavgm:beta=0", "parallel", 1e-15),  # x + (mean - x) is rounded
         ("fedavgm:beta=0,server_lr=0.5", "parallel:server_lr=0.5", 1e-15),
+        ("fedavgm:beta=0,of=sequential", "sequential", 1e-15),
+        ("fednova", "parallel:weighting=size", 0.0),  # equal tau
+        ("sequential:mu=0,decay=1,ema=0", "sequential", 0.0),
+        ("fedseqinter:groups=3,every=1", "fedseq:groups=3", 0.0),
+        ("fedseqinter:groups=6,every=1,weighting=uniform", "parallel", 0.0),
+        ("feddc:every=1", "parallel", 0.0),
+        ("switch:after=0,then=fedprox:mu=0.3", "fedprox:mu=0.3", 0.0),
+        ("switch:after=4,first=sequential", "sequential", 0.0),
+        ("switch:after=0,then=scaffold", "scaffold", 1e-15),
+        ("switch:after=4,first=feddyn,then=scaffold", "feddyn", 1e-15),
+        ("amplified:every=3", "parallel", 0.0),
+        ("amplified:every=3,of=sequential", "sequential", 0.0),
+        ("amplified:every=1,server_lr=0.7", "parallel:server_lr=0.7", 0.0),
+        ("amplified_scaffold:every=1,server_lr=0.7", "scaffold:server_lr=0.7", 1e-14),
+        ("ewc:strength=0", "sequential", 0.0),
     ],
 )
 def test_limits(spec: str, limit: str, rounding: float, world: str) -> None:
@@ -61,11 +76,39 @@ def test_scaffold_begins_as_fedavg(world: str) -> None:
 
 
 @EVERYWHERE
-@pytest.mark.parametrize("spec", ["fedprox:mu=0.5", "fedavgm", "scaffold", "fedseq:groups=2", "fedseq:groups=3"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *("fedprox:mu=0.5", "fedavgm", "scaffold", "fedseq:groups=2", "fedseq:groups=3", "sequential:mu=3"),
+        *(
+            "feddyn",
+            "fedadam",
+            "fedyogi",
+            "fedadagrad",
+            "fedseqinter:groups=3,every=3",
+            "feddc:every=3",
+            "switch:after=2",
+        ),
+        *("amplified:every=2,server_lr=1.5", "sequential:last=3", "sequential:ema=0.5", "sequential:decay=0.5"),
+        *("scaffold:of=sequential", "fedavgm:of=sequential", "ewc:strength=20"),
+    ],
+)
 def test_they_are_not_their_limits(spec: str, world: str) -> None:
+    more = {}
+    if spec.startswith("feddc") and world == "quadratics":  # with one Hessian for all it is parallel: see below
+        more = {"dataset": "quadratic:zeta=10,delta=1", "clients": 2, "participants": 2}
     for limit in ("parallel", "sequential"):
         with pytest.raises(AssertionError):
-            same(trained(spec, world), trained(limit, world), 1e-4)
+            same(trained(spec, world, **more), trained(limit, world, **more), 1e-4)
+
+
+def test_with_one_hessian_for_all_feddc_is_parallel() -> None:
+    """Then steps commute with averages; with unlike Hessians they do not."""
+    both = {"clients": 2, "participants": 2, "clip": 0.0}
+    for delta, alike in ((0, True), (1, False)):
+        more = {**both, "dataset": f"quadratic:zeta=10,delta={delta}"}
+        one, two = (trained(spec, "quadratics", **more).state.model["x"] for spec in ("feddc:every=3", "parallel"))
+        assert torch.allclose(one, two, rtol=1e-12) == alike
 
 
 @EVERYWHERE
@@ -140,6 +183,143 @@ def test_rounds_are_those_of_a_plain_loop(spec: str, world: str) -> None:
         begin = {n: leaf[0] for n, leaf in program.net.init([s.seed]).items()}
         for name, leaf in by_hand(spec, s, begin).items():
             torch.testing.assert_close(last.state.model[name][lane], leaf, rtol=1e-11, atol=1e-12)
+
+
+def plain(spec: str, s: Setting, x: Params) -> Params:
+    """The other methods as their papers write them, with whole-client gradients of one lane, in plain PyTorch."""
+    name, _, words = spec.partition(":")
+    given = dict(word.split("=") for word in words.split(",") if word)
+    number = {k: float(v) for k, v in given.items() if v.replace(".", "").isdecimal()}
+    p = Program([s], CPU)
+    data = datasets.load(s.dataset, s.clients)
+    owner = torch.from_numpy(clients.owners(s.dataset, s.partition, s.clients).copy())
+    module = p.net.build().to(torch.float64)
+    none = {n: torch.zeros_like(leaf) for n, leaf in x.items()}
+    own, c, m_, h = [dict(none) for _ in range(s.clients)], dict(none), dict(none), dict(none)
+    v = {n: torch.full_like(leaf, number.get("tau", 0.001) ** 2) for n, leaf in x.items()}
+
+    def gradient(y: Params, m: int) -> Params:
+        module.load_state_dict(y)
+        output = module(data.x[owner == m].to(torch.float64))
+        loss = torch.nn.functional.cross_entropy(output, data.y[owner == m]) if data.classes else output.mean()
+        return dict(zip(y, torch.autograd.grad(loss, list(module.parameters())), strict=True))
+
+    def leg(y: Params, m: int, more, rate: float = 1.0) -> Params:
+        for _ in range(s.local_steps):
+            g = gradient(y, m)
+            y = {n: y[n] - s.lr * rate * (g[n] + more(y, n)) for n in y}
+        return y
+
+    chain = given.get("of") == "sequential" or name == "sequential"
+    for round in range(s.rounds):
+        order, ends, changes, y = p.order(round)[0].tolist(), [], [], x
+        for i, m in enumerate(order):
+            start = y if chain else x
+            if name == "scaffold":
+                y = leg(start, m, lambda _, n, m=m: c[n] - own[m][n])  # noqa: B023
+                told = {n: (start[n] - y[n]) / (s.local_steps * s.lr) + own[m][n] - c[n] for n in x}
+                new = gradient(x, m) if given.get("option") == "1" else told
+                changes.append({n: new[n] - own[m][n] for n in x})
+                own[m] = new
+            elif name == "feddyn":
+                a = number["alpha"]
+                y = leg(x, m, lambda y, n, m=m: a * (y[n] - x[n]) - own[m][n])  # noqa: B023
+                own[m] = {n: own[m][n] - a * (y[n] - x[n]) for n in x}
+            elif name == "sequential":
+                mu, rate = number.get("mu", 0.0), number.get("decay", 1.0) ** i
+                y = leg(start, m, lambda y, n, start=start: mu * (y[n] - start[n]), rate)  # noqa: B023
+            else:
+                y = leg(start, m, lambda _, n: 0.0)  # noqa: ARG005
+            ends.append(y)
+        mean = {n: torch.stack([y[n] for y in ends]).mean(0) for n in x}
+        end = y if chain else mean
+        if name == "scaffold":
+            c = {n: c[n] + sum(change[n] for change in changes) / s.clients for n in x}
+            x = end
+        elif name == "feddyn":
+            h = {n: h[n] - number["alpha"] / s.clients * sum(y[n] - x[n] for y in ends) for n in x}
+            x = {n: mean[n] - h[n] / number["alpha"] for n in x}
+        elif name == "sequential" and "last" in number:
+            x = {n: torch.stack([y[n] for y in ends[-int(number["last"]) :]]).mean(0) for n in x}
+        elif name == "sequential" and "ema" in number:
+            for y in ends:
+                x = {n: number["ema"] * x[n] + (1 - number["ema"]) * y[n] for n in x}
+        elif name == "sequential":
+            x = end
+        else:  # Adagrad, Adam, Yogi
+            way, b1 = {n: end[n] - x[n] for n in x}, 0.0 if name == "fedadagrad" else 0.9
+            m_ = {n: b1 * m_[n] + (1 - b1) * way[n] for n in x}
+            square = {n: d**2 for n, d in way.items()}
+            seconds = {
+                "fedadagrad": {n: v[n] + square[n] for n in x},
+                "fedadam": {n: 0.99 * v[n] + 0.01 * square[n] for n in x},
+                "fedyogi": {n: v[n] - 0.01 * square[n] * torch.sign(v[n] - square[n]) for n in x},
+            }
+            v = seconds[name]
+            x = {n: x[n] + number["server_lr"] * m_[n] / (v[n].sqrt() + 0.001) for n in x}
+    return x
+
+
+@pytest.mark.parametrize("world", ["digits", "quadratics"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *("scaffold:option=1", "scaffold:of=sequential", "feddyn:alpha=0.2", "fedadagrad:server_lr=0.01"),
+        *("fedadam:server_lr=0.01", "fedyogi:server_lr=0.01", "fedadam:server_lr=0.01,of=sequential"),
+        *("sequential:mu=0.7", "sequential:decay=0.8", "sequential:last=2", "sequential:ema=0.4"),
+    ],
+)
+def test_more_rounds_are_those_of_a_plain_loop(spec: str, world: str) -> None:
+    base = {**WORLDS[world], "clients": 6, "participants": 4, "local_steps": 3, "batch_size": 2000, "rounds": 4}
+    base |= {"model": "logistic"} if world == "digits" else {"dataset": "quadratic_random:dim=3"}
+    s = Setting(**base, lr=0.05, seed=2, algorithm=spec)
+    program, last = finish([s])
+    begin = {n: leaf[0] for n, leaf in program.net.init([s.seed]).items()}
+    for name, leaf in plain(spec, s, begin).items():
+        torch.testing.assert_close(last.state.model[name][0], leaf, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("option", [1, 2])
+@pytest.mark.parametrize("method", ["scaffold", "feddyn"])
+def test_corrected_methods_end_where_the_sum_is_smallest(method: str, option: int) -> None:
+    """Everybody in every round, no noise: the fixed point is the direct solve of the mean of all quadratics."""
+    if method == "feddyn" and option == 1:
+        return
+    spec = f"scaffold:option={option}" if method == "scaffold" else "feddyn:alpha=2"
+    base = {"dataset": "quadratic_random:dim=3,zeta=5", "clients": 4, "local_steps": 5, "rounds": 600, "lr": 0.02}
+    program, last = finish([Setting(**base, algorithm=spec, eval_every=600)])
+    rows = program.clients.x
+    a, slope = rows[:, :9].view(-1, 3, 3).mean(0), rows[:, 9:12].mean(0)
+    best = torch.linalg.solve((a + a.T) / 2, -slope)
+    torch.testing.assert_close(last.state.model["x"][0], best, rtol=1e-7, atol=1e-8)
+
+
+def test_fedprox_contracts_to_its_own_fixed_point() -> None:
+    """On quadratics a round is affine, x -> P x + q: its fixed point is solved for, its factors are P's eigenvalues."""
+    lr, steps, mu = 0.03, 4, 0.5
+    base = {"dataset": "quadratic_random:dim=2,zeta=5", "clients": 3, "local_steps": steps, "lr": lr}
+
+    def end(rounds: int) -> tuple[Program, Tensor]:
+        s = Setting(**base, rounds=rounds, algorithm=f"fedprox:mu={mu}", eval_every=rounds)
+        program, last = finish([s])
+        return program, last.state.model["x"][0]
+
+    program, there = end(1500)
+    one = torch.eye(2, dtype=torch.float64)
+    p, q = torch.zeros(2, 2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
+    for row in program.clients.x:
+        a, c = row[:4].view(2, 2), row[4:6]
+        step = one * (1 - lr * mu) - lr * (a + a.T) / 2
+        matrix, shift = one, torch.zeros(2, dtype=torch.float64)  # y = matrix x + shift
+        for _ in range(steps):
+            matrix, shift = step @ matrix + lr * mu * one, step @ shift - lr * c
+        p, q = p + matrix / 3, q + shift / 3
+    best = torch.linalg.solve(one - p, q)
+    torch.testing.assert_close(there, best, rtol=1e-9, atol=1e-10)
+    factor, way = torch.linalg.eigh(p)
+    assert factor.abs().max() < 1
+    before, after = ((end(rounds)[1] - best) @ way for rounds in (5, 6))  # along P's axes
+    torch.testing.assert_close(after / before, factor, rtol=1e-9, atol=0.0)
 
 
 # --- what SCAFFOLD is for

@@ -30,7 +30,7 @@ def make(name: str = "small", **changes: Any) -> Study:
         "base": {"rounds": 8, "eval_every": 2},
         "axes": {"algorithm": ["sequential", "parallel"], "lr": [0.1, 0.5], "seed": [1, 2]},
         "groups": {"one": {"partition": "iid"}, "two": {"partition": "exdir:C=2,alpha=10"}},
-        "report": {"last": 3},
+        "report": {"last": 3, "spread": "paper"},
     }
     for key, value in changes.items():
         table[key] = {**table[key], **value} if key in ("base", "axes", "report") else value
@@ -273,7 +273,7 @@ def test_trained_quadratics_on_a_log_axis(tmp_path: Path) -> None:
         {
             "base": {"dataset": "quadratic:zeta=1,delta=0", "rounds": 12, "eval_every": 12, "local_steps": 2},
             "axes": {"algorithm": ["sequential", "parallel"], "lr": [0.5, 1.0, 1e200], "seed": [1, 2]},
-            "report": {"metric": "distance", "best": "min", "log": True, "last": 4},
+            "report": {"metric": "distance", "best": "min", "log": True, "last": 4, "spread": "paper"},
         },
     )
     runs = tmp_path / "runs"

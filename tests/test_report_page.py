@@ -75,10 +75,10 @@ def test_further_metrics_are_rows_of_panels(store: Store) -> None:
 
 
 def test_a_metric_that_nobody_measured_is_one_line(store: Store, tmp_path: Path) -> None:
-    shown = make(report={"also": ["train_losses"]})
-    with pytest.raises(
-        BadInput, match=r"^report: \[report\] also: no run .* 'train_losses'; did you mean 'train_loss'\?$"
-    ):
+    with pytest.raises(BadInput, match=r"^\[report\] also: no metric 'train_losses'; did you mean 'train_loss'\?$"):
+        make(report={"also": ["train_losses"]})
+    shown = make(report={"also": ["distance"]})  # a column that digits have not
+    with pytest.raises(BadInput, match=r"^report: \[report\] also: no run .* 'distance'"):
         report([shown], fill(store, shown), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -209,7 +209,7 @@ def test_text_in_the_numbers_cannot_end_their_script(store: Store, tmp_path: Pat
 
 
 def tuned(**changes: Any) -> Study:
-    tune = {"method": "coarse-fine", "short": 4, "within": 3.0, "last": 1}
+    tune = {"on": "test", "method": "coarse-fine", "short": 4, "within": 3.0, "last": 1}
     return make("tuned", groups={}, tune=tune, report={"last": 1}, **changes)
 
 
@@ -258,7 +258,7 @@ def test_a_search_in_which_everything_diverged_says_so(store: Store, tmp_path: P
 # In a browser.
 
 TUNED = {
-    "tune": {"method": "coarse-fine", "short": 4, "within": 3.0, "last": 1},
+    "tune": {"on": "test", "method": "coarse-fine", "short": 4, "within": 3.0, "last": 1},
     "groups": {"<b>one</b>": {"partition": "iid"}, "two": {"partition": "exdir:C=2,alpha=10"}},
 }
 

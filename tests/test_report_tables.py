@@ -22,7 +22,7 @@ import handmade
 from baton import paper, study
 from baton import report as reports
 from baton.errors import BadInput
-from baton.report import compare, grid, latex, layout, tables, words
+from baton.report import compare, findings, grid, latex, layout, tables, words
 from baton.report.grid import leader, leaders
 from baton.seam import State
 from baton.setting import Setting
@@ -44,7 +44,12 @@ def make(name: str = "small", **changes: Any) -> Study:
             "lr": [0.1, 0.5],
             "seed": [1, 2],
         },
-        "report": {"last": 2, "across": ["partition", "local_steps"], "down": ["dataset", "algorithm"]},
+        "report": {
+            "last": 2,
+            "spread": "paper",
+            "across": ["partition", "local_steps"],
+            "down": ["dataset", "algorithm"],
+        },
     }
     for key, value in changes.items():
         table[key] = {**table.get(key, {}), **value} if key in ("base", "axes", "report") else value
@@ -202,7 +207,7 @@ def swept(**report: Any) -> Study:
             "base": {"rounds": 8, "eval_every": 2, "dataset": "mnist", "model": "logistic"},
             "axes": axes,
             "cases": cases,
-            "report": {**where, **report},
+            "report": {"spread": "paper", **where, **report},
         },
     )
 
@@ -249,7 +254,14 @@ def test_lines_and_figures_may_be_any_field(store: Store) -> None:
         "base": {"rounds": 8, "eval_every": 2},
         "axes": axes,
         "cases": cases,
-        "report": {"last": 1, "lines": "clip", "figures": "algorithm", "down": ["clip"], "across": ["algorithm"]},
+        "report": {
+            "last": 1,
+            "spread": "paper",
+            "lines": "clip",
+            "figures": "algorithm",
+            "down": ["clip"],
+            "across": ["algorithm"],
+        },
     }
     shown = study.parse("clips", table)
     found, panels = look(shown, fill(store, shown, lambda s: ending(60 + s.clip)))
@@ -269,7 +281,7 @@ def test_lines_and_figures_may_be_any_field(store: Store) -> None:
         "all",
         "0.0",
     ]
-    assert tables.findings(shown, panels) == [
+    assert findings.findings(shown, panels) == [
         "parallel: clip = 10 is ahead in 1 of 1 group.",
         "sequential: clip = 50 is ahead in 1 of 1 group.",
     ]
@@ -472,7 +484,7 @@ def published(**report: Any) -> Study:
                 {"algorithm": "parallel:weighting=size", "model": "logistic", "axes": {"lr": [0.01, 0.03]}},
                 {"algorithm": SEQUENTIAL, "model": "logistic", "axes": {"lr": [0.003, 0.01]}},
             ],
-            "report": {"last": 1, "margin": 1.0, "paper": "results", **report},
+            "report": {"last": 1, "spread": "paper", "margin": 1.0, "paper": "results", **report},
         },
     )
 
@@ -610,7 +622,7 @@ def test_both_diverged_is_agreement(store: Store) -> None:
         "names": names,
         "base": {**base, "partition": "C = 1"},
         "cases": cases,
-        "report": {"last": 1, "paper": "grid"},
+        "report": {"last": 1, "spread": "paper", "paper": "grid"},
     }
     shown = study.parse("vgg", table)
     rows = compared(shown, fill(store, shown, lambda s: [10.0, math.nan] if s.lr == 0.1 else ending(58.63)))
@@ -644,7 +656,9 @@ def test_the_paper_agrees_with_itself() -> None:
         for row in listed
     ]
     handmade.without_data(settings)
-    shown = study.parse("itself", {"names": names, "report": {"last": 1, "paper": "results", "margin": 1.0}})
+    shown = study.parse(
+        "itself", {"names": names, "report": {"last": 1, "spread": "paper", "paper": "results", "margin": 1.0}}
+    )
     shown = shown._replace(groups={"all": settings}, labels={("partition", spec): c for c, spec in names.items()})
     runs = {}
     for row, s in zip(listed, settings, strict=True):
@@ -663,7 +677,7 @@ def test_the_paper_agrees_with_itself() -> None:
 
 
 def searched(method: str, lrs: Sequence[float], **more: Any) -> Study:
-    tune = {"method": method, "seed": 1, "short": 4, "within": 3.0, "last": 1}
+    tune = {"on": "test", "method": method, "seed": 1, "short": 4, "within": 3.0, "last": 1}
     axes = {"partition": ["C = 1"], "local_steps": [5], "algorithm": [PARALLEL], "lr": list(lrs)}
     shape = {"clients": 10, "participants": 10, "rounds": 8, "eval_every": 1}
     return make("found", axes=axes, base=shape, tune={**tune, **more}, report={"last": 1})
@@ -726,7 +740,7 @@ def test_a_coarse_and_a_fine_stage(store: Store) -> None:
     assert (row["best"], row["spent"], row["full"]) == ("lr = 0.2", 50 * (4 + 4 + 8 + 8), 50 * 32)
     (cell,) = tables.rows(shown, panels)[0]["cells"]
     assert (cell["text"], cell["note"], cell["numbers"]["lr"]) == ("60.00 ± 0.00", "lr 0.2", 0.2)
-    assert tables.findings(shown, panels) == ["Only parallel was run, so that there is nothing to compare it with."]
+    assert findings.findings(shown, panels) == ["Only parallel was run, so that there is nothing to compare it with."]
     assert "(75%)" in tables.search_files(shown, found)["found-search.md"].decode()
     assert (
         "with seed 1, mean over the last evaluation. " in tables.search_files(shown, found)["found-search.md"].decode()
@@ -786,7 +800,7 @@ def test_a_line_whose_every_candidate_diverged_is_behind(store: Store, method: s
     )
     fill(store, both, lambda s: [1.0, math.nan] if s.algorithm == PARALLEL else growing(s.lr, s))
     found, panels = look(both, store)
-    assert tables.findings(both, panels) == ["Sequential is ahead in 1 of 1 group."]
+    assert findings.findings(both, panels) == ["Sequential is ahead in 1 of 1 group."]
     row = next(row for row in tables.search_rows(both, found) if row["line"] == "parallel")
     assert row["best"] == "all diverged"
     cells = tables.rows(both, panels)[0]["cells"]
@@ -808,7 +822,7 @@ def by_option(s: Setting) -> list[float]:
     return ending(60 + 5 * (fields.value(s, OPTION) or 0) + s.seed)
 
 
-@pytest.mark.parametrize("tune", [{}, {"tune": {"over": [OPTION]}}])
+@pytest.mark.parametrize("tune", [{}, {"tune": {"on": "test", "over": [OPTION]}}])
 def test_an_option_can_be_swept_or_searched(store: Store, tune: dict[str, Any], tmp_path: Path) -> None:
     shown = with_option(report={"over": OPTION, "last": 1, "down": ["algorithm"], "across": [OPTION]}, **tune)
     _, panels = look(shown, fill(store, shown, by_option))
@@ -819,8 +833,8 @@ def test_an_option_can_be_swept_or_searched(store: Store, tune: dict[str, Any], 
     }
     (row,) = tables.rows(shown, panels)
     assert [(cell["text"], cell["note"]) for cell in row["cells"]] == [
-        ("61.50 ± 0.50", ""),
-        ("71.50 ± 0.50", f"{OPTION} 2"),
+        ("61.50 ± 6.35", ""),
+        ("71.50 ± 6.35", f"{OPTION} 2"),
     ]
     made = layout.tables(shown, panels)
     assert made is not None
@@ -864,7 +878,7 @@ def test_specs_without_the_swept_option_are_not_mixed_with_those_that_have_it(st
 def test_two_fields_searched_together(store: Store) -> None:
     axes = {"partition": ["C = 1"], "local_steps": [5], "algorithm": [PARALLEL], "lr": [0.1, 0.5], "clip": [0.0, 5.0]}
     places = {"down": ["algorithm"], "across": ["clip"], "last": 1}
-    shown = make("two", axes=axes, tune={"over": ["lr", "clip"]}, report=places)
+    shown = make("two", axes=axes, tune={"on": "test", "over": ["lr", "clip"]}, report=places)
     fill(store, shown, lambda s: ending(60 + 10 * s.lr + s.clip * (1 if s.lr == 0.1 else -1)))
     found, panels = look(shown, store)
     table = tables.rows(shown, panels)

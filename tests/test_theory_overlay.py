@@ -109,7 +109,7 @@ def test_the_command(trained: tuple[Path, Store], tmp_path: Path) -> None:
     assert [line.split()[:2] for line in told.splitlines()[-2:]] == [["all", "sequential"], ["all", "parallel"]]
     assert "nan" not in told
     for form, starts in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
-        assert call(path, "--runs", store.root, "--out", tmp_path / "in" / f"x.{form}", "-q") == ""
+        assert call(path, "--runs", store.root, "--out", tmp_path / "in" / f"x.{form}", "-q") == told
         assert (tmp_path / "in" / f"x.{form}").read_bytes().startswith(starts)
     call(path, "--runs", store.root, "--out", tmp_path / "x.svg", "-q")
     assert (tmp_path / "x.svg").read_bytes() == (tmp_path / "in" / "x.svg").read_bytes()

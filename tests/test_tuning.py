@@ -203,11 +203,11 @@ def test_scores_come_from_longer_runs_too(tmp_path: Path) -> None:
 def test_a_score_is_the_mean_of_the_last_evaluations(tmp_path: Path) -> None:
     shown, store = small("simple"), Store(tmp_path)
     found = baton.tune(shown, tmp_path, "cpu", quiet=True)[0]
-    run = store.read(found.chosen[0].run_id)
     assert found.best
-    assert found.stages[-1].scores[found.best] == pytest.approx(run.metrics["test_accuracy"][-3:].mean())
+    run = store.read(found.cell.grid[found.best].run_id)
+    assert found.stages[-1].scores[found.best] == pytest.approx(run.metrics["validation_accuracy"][-3:].mean())
     read = search.reader(store, "test_accuracy")
-    beginning = Setting(**{**found.chosen[0].model_dump(), "rounds": 16})
+    beginning = Setting(**{**run.setting.model_dump(), "rounds": 16})
     values = run.metrics["test_accuracy"][run.metrics["round"] <= 16]
     assert read(beginning, 2) == pytest.approx(values[-2:].mean())
 

@@ -187,3 +187,45 @@ def photos(clients: int, *, channels: int = 3, side: int = 32, augment: bool = F
     ready = Normaliser((0.5, 0.45, 0.4)[:channels], (0.25, 0.3, 0.2)[:channels])
     crop = crop_and_flip if augment else None
     return Dataset(data, y, data[:50], y[:50], 10, base.cross_entropy, augment=crop, prepare=ready)
+
+
+def uneven(clients: int) -> Dataset:  # noqa: ARG001
+    """The same blobs from three sites of very different sizes, the last one of one class."""
+    made = blobs(3)
+    order = torch.cat([(made.y != 0).nonzero()[:, 0], (made.y == 0).nonzero()[:, 0]])
+    owner = torch.repeat_interleave(torch.arange(3), torch.tensor([40, 15, 5]))
+    return made._replace(x=made.x[order], y=made.y[order], owner=owner)
+
+
+def hospitals(clients: int, *, classes: int = 2, sites: int = 4, unowned: bool = False, seed: int = 0) -> Dataset:  # noqa: ARG001
+    """Rows of four hospitals, whose patients differ; the test rows belong to them too."""
+    draw, n = torch.Generator().manual_seed(seed), 240
+    x, owner = torch.randn(2 * n, 5, generator=draw), torch.randint(0, sites, (2 * n,), generator=draw)
+    score = x[:, 0] + 0.6 * (owner - 1.5) * x[:, 2] + 0.5 * torch.randn(2 * n, generator=draw)
+    y = (score > 0).long() if classes == 2 else torch.bucketize(score, torch.linspace(-1.2, 1.2, classes - 1))
+    more = {} if unowned else {"test_owner": owner[n:], "names": ("Basel, CH", "Lyon", "Turin", "Graz")[:sites]}
+    return Dataset(x[:n], y[:n], x[n:], y[n:], classes, base.cross_entropy, owner=owner[:n], **more)
+
+
+def one_logit(shape: tuple[int, ...], classes: int, *, width: int = 1) -> nn.Module:  # noqa: ARG001
+    return nn.Linear(shape[0], width)
+
+
+def confident(task, *, above: float = 0.5):  # noqa: ARG001
+    """A metric of one's own: the share of rows whose likeliest class has more than so much."""
+    return lambda outputs, labels: float((outputs.softmax(-1).amax(-1) > above).double().mean())  # noqa: ARG005
+
+
+def alone() -> Algorithm:
+    """Every client trains a model of its own; what all are handed stays as it is."""
+
+    def server(x, now):
+        return {n: leaf.unsqueeze(1).repeat(1, now.clients, *[1] * (leaf.dim() - 1)) for n, leaf in x.items()}
+
+    def round(state, order, sites):
+        lanes = torch.arange(len(order.index)).unsqueeze(1)
+        made = sites.train({n: leaf[lanes, order.index] for n, leaf in state.server.items()}, order).x
+        kept = {n: leaf.index_put((lanes, order.index), made[n]) for n, leaf in state.server.items()}
+        return State(state.model, kept)
+
+    return Algorithm(round, server=server, personal=lambda state: state.server)

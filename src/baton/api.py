@@ -2,15 +2,21 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from baton.advice import Measure, Verdict, words
+from baton.advice.asked import ask
+from baton.advice.budget import parse as parsed
+from baton.comparison import SEEDS, Comparison, look, trained
 from baton.search import choices, missing, save
 from baton.search.rules import Choice
 from baton.setting import Setting
 from baton.simulate import memory as mem
 from baton.simulate.arithmetic import device_of, precision_of
-from baton.store import Run, Store
+from baton.store import Store
 from baton.study import Study
 from baton.sweep import progress, sweep
+from baton.trained import Run, Runs
 
 
 def run(
@@ -21,8 +27,8 @@ def run(
     quiet: bool = False,
     precision: str = "auto",
     anyway: bool = False,
-) -> list[Run]:
-    """Train settings as lanes, or go on with them, and return them as stored; progress goes to stderr.
+) -> Runs:
+    """Train settings as lanes, or go on with them, and return them as stored; progress goes to stderr, or the notebook.
 
     anyway: go on with what was begun on another machine or in another way, though the last digits may differ.
     """
@@ -31,7 +37,7 @@ def run(
     size = mem.parse(memory) if memory else None
     where = sweep(wanted, store, on, size, precision=precision_of(precision, on), anyway=anyway)
     progress.follow(where, quiet)
-    return [store.read(s.run_id) for s in wanted]
+    return Runs(Run(store.read(s.run_id), store) for s in wanted)
 
 
 def tune(
@@ -49,3 +55,71 @@ def tune(
     found = choices(study, store)
     save(study, store, found)
     return found
+
+
+class Advice(NamedTuple):
+    """Which algorithm, at which learning rate, how sure, and the runs that decided it; printed, it is in words."""
+
+    verdict: Verdict
+    by: Measure
+    probe: Runs
+
+    def __str__(self) -> str:
+        sides = [f"  {words.standing(name, own, self.by)}" for name, own in self.verdict.sides.items()]
+        return "\n".join([words.advice(self.verdict), *sides, f"  {words.why(self.verdict, self.by)}"])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def advise(
+    setting: Setting,
+    algorithms: Sequence[str] = (),
+    budget: str = "10%",
+    seeds: int = 3,
+    runs: str | Path = "runs",
+    device: str = "auto",
+    memory: str | None = None,
+    quiet: bool = False,
+    precision: str = "auto",
+) -> Advice:
+    """Which algorithm, at which learning rate and clip: a part of the rounds is tried with each, over a grid.
+
+    algorithms: two or more; none: sequential and parallel. budget: that part, such as 10%, or a time to use up, 2min.
+    """
+    store = Store(runs)
+
+    def train(todo: list[Setting]) -> None:
+        run(todo, runs, device, memory, quiet, precision)
+
+    found = ask(setting, parsed(budget), seeds, algorithms, train, store)
+    return Advice(found.verdict, found.by, Runs(Run(store.read(s.run_id), store) for s in found.probe))
+
+
+def compare(
+    algorithms: Sequence[str] = ("sequential", "parallel"),
+    lrs: Sequence[float] = (),
+    seeds: int = SEEDS,
+    metric: str = "",
+    out: str | Path | None = None,
+    runs: str | Path = "runs",
+    device: str = "auto",
+    memory: str | None = None,
+    quiet: bool = False,
+    precision: str = "auto",
+    **setting: Any,
+) -> Comparison:
+    """Two or more algorithms on one setting, each at its best rate, over seeds: their numbers and a verdict.
+
+    Rates are chosen on samples that clients hold back: from lrs, or from a few and what lies beyond them. out: a
+    folder for the report; setting: fields of a Setting. Stored runs have `Runs.compare`.
+    """
+    rates, store = [setting["lr"]] if "lr" in setting else lrs, Store(runs)
+
+    def train(todo: list[Setting]) -> None:
+        run(todo, runs, device, memory, quiet, precision)
+
+    study = trained(setting, store, train, algorithms, rates, seeds, metric)
+    return look(study, store, Path(out) if out else None)

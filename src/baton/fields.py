@@ -26,10 +26,11 @@ class Fields:
     schedule: Annotated[str, Told("Who takes part, in what order: shuffled (the paper's) or fixed")] = "shuffled"
     clients: Annotated[int, Ge(1), Lt(1 << 63), Told("M, all clients", "M", "the data set's")] = 10
     participants: Annotated[int, Ge(1), Lt(1 << 63), Told("S, clients of one round", "S", "all")] = 10
-    local_steps: Annotated[int, Ge(1), Lt(1 << 63), Told("K, SGD steps of one leg", "K")] = 5
+    local_steps: Annotated[int, Ge(0), Lt(1 << 63), Told("K, SGD steps of one leg", "K")] = 5
+    epochs: Annotated[int, Ge(0), Le(10**6), Told("E, a leg's passes over its client's samples, in place of K")] = 0
     rounds: Annotated[int, Ge(1), Le(10**9), Told("R, training rounds", "R")] = 100
     batch_size: Annotated[int, Ge(1), Lt(1 << 63), Told("b, samples of one step", "b")] = 20
-    sampling: Annotated[Literal["shuffle", "replacement"], Told("How a leg draws its batches")] = "shuffle"
+    sampling: Annotated[Literal["shuffle", "replacement", "balanced"], Told("How a leg draws its batches")] = "shuffle"
     lr: Annotated[float, Gt(0), Told("eta, the learning rate")] = 0.1
     clip: Annotated[float, Ge(0), Told("Largest gradient norm; 0 = no clipping")] = 0.0
     weight_decay: Annotated[float, Ge(0), Told("Added to the gradient after clipping")] = 0.0
@@ -37,8 +38,10 @@ class Fields:
     lr_schedule: Annotated[str, Told("The learning rate over rounds, e.g. cosine or step:every=50")] = "constant"
     failures: Annotated[str, Told("Legs that do not come back, e.g. share:p=0.1 or clients:who=3+7")] = "none"
     on_failure: Annotated[str, Told("What is done then: skip, retry:times=2, reroute:times=2 or abort")] = "skip"
+    validation: Annotated[float, Ge(0), Lt(1), Told("Share of each client's samples held back, to choose by")] = 0.0
     seed: Annotated[int, Ge(0), Lt(1 << 63), Told("Of every draw in the run")] = 1
     eval_every: Annotated[int, Ge(1), Lt(1 << 63), Told("Rounds between evaluations")] = 4
+    metrics: Annotated[str, Told("Measured too, at every site: e.g. auc,f1; or none", "", "the data set's")] = ""
     dtype: Annotated[Literal["float32", "float64"], Told("Of parameters and arithmetic", "", "the data set's")] = (
         "float32"
     )

@@ -18,7 +18,7 @@ from baton.caches import cache
 from baton.errors import BadInput
 
 RUN = re.compile(r"[0-9a-f]{16}")
-VERSION = 1  # of the table
+VERSION = 2  # of the table
 LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "hfs", "f2fs", "ramfs", "bcachefs")
 
 
@@ -33,6 +33,7 @@ class Entry(NamedTuple):
     complete: int  # whether it is: 0 or 1
     about: str  # what its state says of itself, as JSON
     fault: str  # what is wrong with it, in one line
+    ends: str = ""  # its last evaluation by metric, as JSON
 
 
 def check(root: Path) -> None:
@@ -113,7 +114,7 @@ class Index:
                     database.execute("DROP TABLE IF EXISTS runs")
                     database.execute(
                         "CREATE TABLE runs (run TEXT PRIMARY KEY, stamp INTEGER, setting TEXT, kin TEXT, "
-                        "rounds INTEGER, complete INTEGER, about TEXT, fault TEXT)"
+                        "rounds INTEGER, complete INTEGER, about TEXT, fault TEXT, ends TEXT)"
                     )
                     database.execute(f"PRAGMA user_version = {VERSION}")
             yield database

@@ -1,10 +1,12 @@
 """Names as users write them: `exdir:C=1,alpha=10`, or `package.module:factory` for what is not registered.
 
-One keyword of a function may be marked `Rest`: it takes all that follows the name, as PATH in `file:PATH`. Numbers may
-be marked `lane`: runs that differ in nothing else are lanes of one program.
+One keyword of a function may be marked `Rest`: it takes all that follows the name, as PATH in `file:PATH`; or `First`:
+it takes what comes before the options, as PATH in `csv:PATH,label=y`. Numbers may be marked `lane`: runs that differ in
+nothing else are lanes of one program.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Container, Mapping
 from fractions import Fraction
 from functools import cache
@@ -23,10 +25,30 @@ class LayerName(str):
     """The type of a keyword that takes a layer's name."""
 
 
+class Nested(str):
+    """The type of a keyword that takes another registered spec of its room, with + where that has commas.
+
+    `switch:first=sequential,then=fedavgm:beta=0.5+server_lr=2`.
+    """
+
+
 class Rest(NamedTuple):
     """Marks the keyword that takes a spec's whole rest: `path: Annotated[str, Rest(settle)]`."""
 
     settle: Callable[[str], str]  # its value as the one spelling has it
+
+
+class First(NamedTuple):
+    """Marks the keyword that takes what comes before the options: `path: Annotated[str, First(settle)]`.
+
+    An option begins behind a comma, with a word and an equals sign. So a path may hold commas and equals signs, and an
+    option's value commas; where `,word=` stands in a file's name, a glob's `?` can stand for the comma.
+    """
+
+    settle: Callable[[str], str]
+
+
+OPTION = re.compile(r",(?=\s*[A-Za-z_]\w*=)")  # the comma before an option that follows what is marked First
 
 
 class LaneOption(NamedTuple):
@@ -117,14 +139,20 @@ def _name(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, str]:
 def split(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, dict[str, Value]]:
     """`name:key=value,...` -> (name, {key: value})."""
     head, tail = _name(field, spec, known)
-    rest = _rest(known[head]) if callable(known.get(head)) else None
-    return head, {rest[0]: tail} if rest else {key: _value(text) for key, text in _params(field, spec, tail).items()}
+    function = known[head] if callable(known.get(head)) else None
+    rest = _rest(function) if function else None
+    if rest:
+        return head, {rest[0]: tail}
+    return head, {key: _value(text) for key, text in _params(field, spec, tail, function).items()}
 
 
-def _params(field: str, spec: str, tail: str) -> dict[str, str]:
+def _params(field: str, spec: str, tail: str, function: Callable[..., Any] | None = None) -> dict[str, str]:
     """Values as they are written: a layer may be called 0.10, which is no number."""
-    params: dict[str, str] = {}
-    for item in filter(None, tail.split(",")):
+    params, items = dict[str, str](), tail.split(",")
+    if first := _first(function) if function else None:
+        head, *items = OPTION.split(tail)
+        params |= {first[0]: head.strip()} if head.strip() else {}
+    for item in filter(None, items):
         key, equals, value = item.partition("=")
         if not equals or not key.strip() or not value.strip():
             raise BadInput(f"{field}: {spec!r} has {item!r} where key=value is right, as in name:key=value,key=value")
@@ -146,8 +174,10 @@ def find(field: str, name: str, known: Mapping[str, Any]) -> Any:
     return function
 
 
-def _check(field: str, name: str, key: str, text: str, parameter: inspect.Parameter) -> Value:
+def _check(field: str, name: str, key: str, text: str, parameter: inspect.Parameter, known: Mapping[str, Any]) -> Value:
     wanted = _kind(parameter.annotation)
+    if wanted is Nested:
+        return _inner(field, name, key, text, known)
     if wanted in (str, LayerName):  # any word, though it may look like a number: a layer may be called 0.10
         return text
     value = _value(text)
@@ -158,6 +188,21 @@ def _check(field: str, name: str, key: str, text: str, parameter: inspect.Parame
     return value
 
 
+def _inner(field: str, name: str, key: str, text: str, known: Mapping[str, Any]) -> str:
+    """A nested spec in its one spelling."""
+    if path(unnested(text), known):
+        raise BadInput(f"{field}: {name}:{key}={text} is code of your own; a registered {field} is right here")
+    inner, function, params = bind(field, unnested(text), known)
+    if _nested(function) or _rest(function):
+        raise BadInput(f"{field}: {name}:{key}={text} cannot stand inside another; a plain {field} is right here")
+    return _spelled(inner, function, params).replace(",", "+")
+
+
+def unnested(text: Value) -> str:
+    """The spec that a nested one stands for."""
+    return str(text).replace("+", ",")
+
+
 def _within(field: str, name: str, key: str, value: float, mark: LaneOption) -> float:
     if not mark.holds(value):
         raise BadInput(f"{field}: {name}:{key}={_text(value)}; {mark.right()} is right")
@@ -166,6 +211,8 @@ def _within(field: str, name: str, key: str, value: float, mark: LaneOption) -> 
 
 def _kind(annotation: Any) -> Any:
     """int for `int | None` and for int: None stands for a default that depends on the other options."""
+    if get_origin(annotation) is Annotated:
+        return get_args(annotation)[0]
     kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
     return kinds[0] if get_origin(annotation) is UnionType and len(kinds) == 1 else annotation
 
@@ -192,12 +239,35 @@ def _marks(function: Callable[..., Any]) -> dict[str, LaneOption]:
 
 
 @cache
+def _nested(function: Callable[..., Any]) -> list[str]:
+    """The keywords that take another spec."""
+    return [key for key, p in _parameters(function).items() if _kind(p.annotation) is Nested]
+
+
+def inner(field: str, spec: str, known: Mapping[str, Any]) -> dict[str, str]:
+    """The specs inside a spec, given or by default."""
+    _, function, params = bind(field, spec, known)
+    return {key: unnested(params.get(key, options(function)[key].default)) for key in _nested(function)}
+
+
 def _rest(function: Callable[..., Any]) -> tuple[str, Rest] | None:
     """The keyword marked Rest, if there is one."""
+    found = _marked(function)
+    return found if found and isinstance(found[1], Rest) else None  # type: ignore[return-value]
+
+
+def _first(function: Callable[..., Any]) -> tuple[str, First] | None:
+    """The keyword marked First, if there is one."""
+    found = _marked(function)
+    return found if found and isinstance(found[1], First) else None  # type: ignore[return-value]
+
+
+@cache
+def _marked(function: Callable[..., Any]) -> tuple[str, Rest | First] | None:
     for key, parameter in options(function).items():
         if get_origin(parameter.annotation) is Annotated:
             for mark in get_args(parameter.annotation)[1:]:
-                if isinstance(mark, Rest):
+                if isinstance(mark, Rest | First):
                     return key, mark
     return None
 
@@ -213,18 +283,19 @@ def bind(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, Callable
         if not tail.strip():
             raise BadInput(f"{field}: {name} needs its {rest[0]}, as in {signature(name, function)}")
         return name, function, {rest[0]: tail}
-    given, allowed = _params(field, spec, tail), options(function)
+    given, allowed, first = _params(field, spec, tail, function), options(function), _first(function)
     for key in given:
         if key not in allowed:
             hint = nearest(key, allowed) if allowed else "it takes none"
             raise BadInput(f"{field}: {name} has no parameter {key!r}; {hint}")
     for key, parameter in allowed.items():
         if parameter.default is parameter.empty and key not in given:
-            raise BadInput(f"{field}: {name} needs {key}, as in {name}:{key}=1")
+            right = signature(name, function) if first else f"{name}:{key}=1"
+            raise BadInput(f"{field}: {name} needs {key}, as in {right}")
     marks, found = _marks(function), dict[str, Value]()
     for key, parameter in allowed.items():
         if key in given:
-            found[key] = _check(field, name, key, given[key], parameter)
+            found[key] = _check(field, name, key, given[key], parameter, known)
         if mark := marks.get(key):
             found[key] = _within(field, name, key, float(found.get(key, mark.default)), mark)
     return name, function, found
@@ -244,15 +315,22 @@ def lanes_of(field: str, spec: str, known: Mapping[str, Any]) -> dict[str, float
 def shared(field: str, spec: str, known: Mapping[str, Any]) -> str:
     """The spec without its parameters marked `lane`: what must be equal for two runs to be lanes of one program."""
     name, function, params = bind(field, spec, known)
-    marks = _marks(function)
-    return _spelled(name, function, {key: value for key, value in params.items() if key not in marks})
+    marks, less = _marks(function), dict(params)
+    for key, nested in inner(field, spec, known).items():
+        less[key] = shared(field, nested, known).replace(",", "+")
+    ordered = {key: less[key] for key in options(function) if key in less and key not in marks}
+    return _spelled(name, function, ordered)
 
 
 def _spelled(name: str, function: Callable[..., Any], params: Mapping[str, Value]) -> str:
     if rest := _rest(function):
         return f"{name}:{rest[1].settle(str(params[rest[0]]))}"
-    defaults = options(function)
-    given = [f"{key}={_text(value)}" for key, value in params.items() if value != defaults[key].default]
+    defaults, first = options(function), _first(function)
+    given = [
+        first[1].settle(str(value)) if first and key == first[0] else f"{key}={_text(value)}"
+        for key, value in params.items()
+        if value != defaults[key].default
+    ]
     return name + (":" + ",".join(given) if given else "")
 
 
@@ -266,12 +344,13 @@ def signature(name: str, function: Callable[..., Any]) -> str:
     """How a name may be written, for listings: `exdir:C=…,alpha=…,seed=0`; [k=…] may be left out."""
     if rest := _rest(function):
         return f"{name}:{rest[0].upper()}"
-    shown = [_shown(k, p.default) for k, p in options(function).items()]
+    first = _first(function)
+    shown = [k.upper() if first and k == first[0] else _shown(k, p.default) for k, p in options(function).items()]
     return name + (":" + ",".join(shown) if shown else "")
 
 
 def _shown(key: str, default: Any) -> str:
-    if default is None:
+    if default is None or default == "":
         return f"[{key}=…]"
     return f"{key}={'…' if default is inspect.Parameter.empty else _text(default)}"
 
@@ -295,20 +374,28 @@ def option(field: str, spec: str, known: Mapping[str, Any], key: str) -> Value |
 def without(field: str, spec: str, known: Mapping[str, Any], keys: Container[str]) -> str:
     """What is left of a spec less some of its options; it may lack one that it needs."""
     name, tail = _name(field, spec, known)
-    if rest := _rest(find(field, name, known)):
+    function = find(field, name, known)
+    if rest := _rest(function):
         return name if rest[0] in keys else spec
-    kept = ",".join(f"{key}={text}" for key, text in _params(field, spec, tail).items() if key not in keys)
+    first, given = _first(function), _params(field, spec, tail, function)
+    kept = ",".join(
+        text if first and key == first[0] else f"{key}={text}" for key, text in given.items() if key not in keys
+    )
     return f"{name}:{kept}" if kept else name
 
 
 def replaced(field: str, spec: str, known: Mapping[str, Any], given: Mapping[str, Value]) -> str:
     """The spec with these options in place of what it says of them, in its one spelling."""
     name, tail = _name(field, without(field, spec, known, given), known)
-    rest = _rest(find(field, name, known))
+    function = find(field, name, known)
+    rest, first = _rest(function), _first(function)
     parts = [tail] if tail else []
     for key, value in given.items():
-        if not isinstance(value, Value) or (isinstance(value, str) and "," in value and not rest):
+        if not isinstance(value, Value) or (isinstance(value, str) and "," in value and not (rest or first)):
             raise BadInput(f"{field}.{key}: {value!r} is not a number or a word")
+        if first and key == first[0]:
+            parts.insert(0, str(value))
+            continue
         if rest and key != rest[0]:
             raise BadInput(f"{field}: {name} has no parameter {key!r}; {nearest(key, [rest[0]])}")
         parts.append(_text(value) if rest else f"{key}={_text(value)}")

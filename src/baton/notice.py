@@ -7,6 +7,11 @@ _said: set[str] = set()
 _lock = Lock()
 
 
+def many(count: int, one: str, more: str = "") -> str:
+    """`1 lane`, `3 lanes`, `2,000 files or folders`."""
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
 def once(line: str) -> None:
     """Say this, unless it was said before."""
     with _lock:

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 # What a draw is for. Two draws with different purposes are independent, whatever their other words.
-ORDER, SHUFFLE, REPLACEMENT, DROPOUT, AUGMENT, EVALUATE, DATA, SMASH, LEAK, FAILURE, REROUTE = range(1, 12)
+ORDER, SHUFFLE, REPLACEMENT, DROPOUT, AUGMENT, EVALUATE, DATA, SMASH, LEAK, FAILURE, REROUTE, BALANCE = range(1, 13)
+GROUP, AWAY = 13, 14
+VALIDATION = 101
 
 
 def _signed(word: int) -> int:
@@ -80,6 +82,15 @@ def passes(key: Tensor, n: Tensor, count: int, smallest: int, largest: int) -> T
         return dense
     sparse = _few_of_many(key, n.clamp(min=limit + 1), count)
     return torch.where((n > limit).unsqueeze(-1), sparse, dense)
+
+
+def whole_passes(key: Tensor, n: Tensor, count: int, largest: int) -> Tensor:
+    """`count` fresh permutations of range(n), one after another, as `passes` has them; largest bounds n.
+
+    key, n: [...] -> [..., count largest]; entries after the first count n are of no meaning.
+    """
+    width = count * max(1, largest)
+    return _sorted_passes(key, n, width, width)
 
 
 def _sorted_passes(key: Tensor, n: Tensor, count: int, width: int) -> Tensor:

@@ -17,7 +17,7 @@ class Now(NamedTuple):
 
     clients: int  # M
     participants: int  # S
-    local_steps: int  # K
+    local_steps: int  # K; 0 where a leg is E passes over its client's samples: Reply.steps tells how many those took
     rounds: int  # R
     round: int | Tensor  # its number, from 0; a tensor where rounds are recorded and replayed
     lr: Tensor  # [L] the learning rate of this round
@@ -80,9 +80,19 @@ class Facts(NamedTuple):
 class Reply:
     """What came back of some legs: the models, and what belongs to them."""
 
-    def __init__(self, x: Params, facts: Callable[[], Facts], came: Tensor | None = None, even: bool = False) -> None:
-        """x: trained; where a leg did not come back, what it was given. came: None: all did. even: all took K steps."""
-        self.x, self._facts, self.came, self.even = x, facts, came, even
+    def __init__(
+        self,
+        x: Params,
+        facts: Callable[[], Facts],
+        came: Tensor | None = None,
+        even: bool = False,
+        square: Params | None = None,
+    ) -> None:
+        """x: trained; where a leg did not come back, what it was given. came: None: all did. even: all took K steps.
+
+        square: of legs that stood still, the mean square of their gradients; 0 where a leg did not come back.
+        """
+        self.x, self._facts, self.came, self.even, self.square = x, facts, came, even, square
 
     @cached_property
     def facts(self) -> Facts:
@@ -119,12 +129,23 @@ class Sites(Protocol):
         anchor: Params | None = None,
         shift: Params | None = None,
         sent: Params | None = None,
+        rate: Tensor | None = None,
+        still: bool = False,
+        stiff: Params | None = None,
     ) -> Reply:
         """One leg at each of these clients: x -= lr (clip(g) + decay x + pull (x - anchor) + shift), K times.
 
         x: one model a lane [L, ...], or one a leg [L, C, ...]; what comes back has the axes of clients.index. pull [L];
         anchor and shift: as x, and constant during the leg; an anchor that is not given is where the leg starts. sent
-        [L, ...]: what the clients' own part of the algorithm (Local) is told.
+        [L, ...]: what the clients' own part of the algorithm (Local) is told. rate [L]: a factor of these legs' lr.
+        still: all K gradients are taken where the leg starts, x - lr (their sum) comes back, without momentum, and
+        Reply.square. stiff: as shift; a pull of its own at each parameter, for algorithms that say they are elastic.
+        """
+
+    def pool(self, x: Params) -> Reply:
+        """One leg on everybody's samples, as if they lay in one place: S K steps, or E passes over all of them.
+
+        x [L, ...]; client 0's draws. Only where Algorithm.pools says so, and sites that are real cannot.
         """
 
     def home(self, x: Params) -> Params:
@@ -162,4 +183,4 @@ class Split(NamedTuple):
     head: str = ""  # the layer behind which the client's begins again: labels stay there (U-shaped)
     clip: str = "joint"  # one norm over both sides, or one a side: per_side
     noise: float = 0.0  # what the client adds to the smashed data, as a share of their size
-    passes: int = 0  # tau_m is at most so many passes over the client's samples; 0: tau_m = K
+    passes: int = 0  # tau_m is at most so many passes over the client's samples; 0: tau_m = K, or as epochs say

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, model_validator
 
-from baton import algorithms, datasets, rates
+from baton import algorithms, datasets, metrics, rates
 from baton.errors import BadInput, nearest
 from baton.failures import FAILURES, POLICIES, failing, policy
 from baton.fields import Fields
@@ -15,7 +15,7 @@ from baton.models import MODELS
 from baton.names import canonical, path, shared
 from baton.partitions import PARTITIONS
 from baton.schedules import SCHEDULES
-from baton.usercode import fingerprints
+from baton.usercode import fingerprints, named
 
 # Part of every run_id: raised when the same setting would give other numbers. TYPED: the run is what was typed, as on
 # `digits` and the quadratics. FORMAT: it is made of files or of a user's code too, and `made_of` tells which. At first
@@ -34,7 +34,15 @@ ROOMS: dict[str, dict[str, Any]] = {
     "on_failure": POLICIES,
 }
 FROM_DATASET = ("partition", "model", "clients", "dtype")  # fields whose default the data set gives
-ADDED = ("momentum", "lr_schedule", "failures", "on_failure")  # written unless at their defaults: old ids stay
+ADDED = (
+    "epochs",
+    "momentum",
+    "lr_schedule",
+    "failures",
+    "on_failure",
+    "metrics",
+    "validation",
+)  # written unless at their defaults: old ids stay
 APART = ("dataset", "partition", "lr", "lr_schedule", "clip", "weight_decay", "momentum", "seed")  # from lane to lane
 
 
@@ -63,29 +71,42 @@ class Setting(Fields, BaseModel):
         if info.context is STORED:
             return values
         given = {"dataset": "digits", "algorithm": "sequential", "schedule": "shuffled", **values}
+        given |= {field: _named(field, x) for field in ROOMS if (x := given.get(field)) is not None}
         if isinstance(given["dataset"], str):
-            source = datasets.source(given["dataset"])
-            given = {**{field: getattr(source, field) for field in FROM_DATASET}, **given}
+            given["dataset"] = datasets.spelled(given["dataset"])
+            filled = {field: datasets.default(given["dataset"], field) for field in FROM_DATASET if field not in given}
+            given = {**filled, **given}
         for field, known in ROOMS.items():
             if isinstance(given.get(field), str):
                 given[field] = canonical(field, given[field], known)
+        if isinstance(given.get("metrics"), str):
+            given["metrics"] = metrics.canonical(given["metrics"])
         rounds = given.get("rounds", cls.model_fields["rounds"].default)
         if isinstance(given.get("lr_schedule"), str) and type(rounds) is int:
             given["lr_schedule"] = rates.filled(given["lr_schedule"], rounds)
+        if isinstance(given.get("algorithm"), str) and type(rounds) is int:
+            given["algorithm"] = algorithms.filled(given["algorithm"], rounds)
         given.setdefault("participants", given.get("clients"))
+        if given.get("epochs"):
+            given.setdefault("local_steps", 0)  # each leg has its own: nothing to give
         return given
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:
         if self.participants > self.clients:
             raise BadInput(f"participants: {self.participants} is more than clients = {self.clients}; S <= M is right")
+        if bool(self.local_steps) == bool(self.epochs):
+            both = f"epochs: {self.epochs} and local_steps: {self.local_steps}" if self.epochs else "local_steps: 0"
+            raise BadInput(
+                f"{both}; K steps a leg (local_steps, 1 or more) or E passes over its samples (epochs) is right"
+            )
         if info.context is STORED:
             return self
         if who := [m for m in failing(self.failures).who if m >= self.clients]:
             raise BadInput(f"failures: {self.failures} has client {who[0]}; 0 to {self.clients - 1} is right")
         policy(self.on_failure)  # these check their own options
         self.factor(0)
-        algorithms.build(self.algorithm)
+        _fits(self, algorithms.build(self.algorithm))
         return self
 
     def factor(self, round: int) -> float:
@@ -178,12 +199,36 @@ class Setting(Fields, BaseModel):
     @property
     def paths(self) -> list[str]:
         """The `package.module:factory` names in it; nothing is imported."""
-        return [name for field, known in ROOMS.items() if (name := path(getattr(self, field), known))]
+        own = [name for field, known in ROOMS.items() if (name := path(getattr(self, field), known))]
+        return own + metrics.paths(self.metrics)
 
     @property
-    def steps(self) -> int:
-        """SGD steps in the run: R S K."""
-        return self.rounds * self.participants * self.local_steps
+    def length(self) -> str:
+        """How long a leg is, for people: `K = 5`, or `E = 2`."""
+        return f"E = {self.epochs}" if self.epochs else f"K = {self.local_steps}"
+
+
+def _fits(setting: Setting, algorithm: algorithms.Algorithm) -> None:
+    """Refuse what an algorithm cannot have beside it."""
+    if setting.epochs and algorithm.split and algorithm.split.passes:
+        what = f"epochs: {setting.epochs}, and {setting.algorithm} has passes={algorithm.split.passes}"
+        raise BadInput(f"{what}; one of them is right")
+    if not algorithm.sends and policy(setting.on_failure).elsewhere:
+        what = f"on_failure: {setting.on_failure}; {algorithms.called(setting.algorithm)} sends nothing elsewhere"
+        raise BadInput(f"{what}: skip, retry or abort is right")
+    if algorithm.pools and setting.failures != "none":
+        what = f"failures: {setting.failures}; {algorithms.called(setting.algorithm)} has no legs that could be lost"
+        raise BadInput(f"{what}: none is right")
+
+
+def _named(field: str, value: Any) -> Any:
+    """A name, also of what was passed itself: arrays, a function, a module. What is neither is refused by its field."""
+    if isinstance(value, datasets.Data):
+        return value.spec if field == "dataset" else value
+    if isinstance(value, str) or not (callable(value) or hasattr(value, "state_dict")):
+        return value
+    known = (name for name, function in ROOMS[field].items() if function is value)
+    return next(known, None) or named(field, value)
 
 
 def kin(text: str) -> tuple[str, int]:

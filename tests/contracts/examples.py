@@ -1,6 +1,7 @@
 """An example spec for each registered name, and the few lines that run lanes without a store."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,15 +18,32 @@ from baton.setting import Setting
 from baton.simulate.engine import Program, Snapshot, advance, start
 
 CPU = torch.device("cpu")
+PATIENTS, ARRAYS = Path(__file__).with_name("patients.csv"), Path(__file__).with_name("patients.npz")
 
 # Names that cannot be written bare, or whose options deserve a run of their own.
 SPECS = {
     "algorithm": {
         "parallel": ["parallel", "parallel:weighting=size", "parallel:server_lr=0.5"],
         "fedprox": ["fedprox:mu=0.3", "fedprox:weighting=size"],
-        "fedavgm": ["fedavgm", "fedavgm:beta=0.5,server_lr=0.7,weighting=size"],
-        "scaffold": ["scaffold", "scaffold:server_lr=0.5,weighting=size"],
+        "sequential": ["sequential", "sequential:mu=0.3,decay=0.8", "sequential:ema=0.5"],
+        "fedavgm": ["fedavgm", "fedavgm:beta=0.5,server_lr=0.7,weighting=size", "fedavgm:of=sequential"],
+        "scaffold": [
+            "scaffold",
+            "scaffold:server_lr=0.5,weighting=size",
+            "scaffold:option=1",
+            "scaffold:of=sequential",
+        ],
+        "feddyn": ["feddyn"],
+        "fednova": ["fednova"],
+        "fedadagrad": ["fedadagrad"],
+        "fedadam": ["fedadam:server_lr=0.01", "fedadam:server_lr=0.01,of=sequential"],
+        "fedyogi": ["fedyogi:server_lr=0.01"],
         "fedseq": ["fedseq:groups=1", "fedseq:groups=1,weighting=uniform"],  # divides any S; more in test_methods.py
+        "fedseqinter": ["fedseqinter:groups=1,every=2"],
+        "feddc": ["feddc:every=2", "feddc:every=3,swap=2"],
+        "switch": ["switch:after=2", "switch:first=scaffold,then=feddyn:alpha=0.2,after=1"],
+        "amplified": ["amplified:every=2,server_lr=1.5"],
+        "amplified_scaffold": ["amplified_scaffold:every=2,server_lr=1.5"],
         "ssl": [
             "ssl:cut=1",
             "ssl:cut=2,relay=server,clip=per_side,passes=1",
@@ -33,7 +51,12 @@ SPECS = {
         ],
         "splitfed": ["splitfed:cut=1", "splitfed:cut=3,version=2,weighting=size", "splitfed:cut=3,head=4,passes=1"],
     },
-    "schedule": {},
+    "schedule": {
+        "cyclic": ["cyclic:groups=1"],  # fits any S; more in test_orders.py
+        "grouped": ["grouped:each=1", "grouped:each=1,by=size", "grouped:each=1,by=labels"],
+        "markov": ["markov", "markov:share=0.2,stay=3"],
+        "file": [],  # an order fits one M and one S: test_orders.py
+    },
     "lr_schedule": {
         "constant": ["constant", "constant:warmup=3"],
         "step": ["step:every=10", "step:every=3,factor=0.5,warmup=2"],
@@ -58,6 +81,11 @@ SPECS = {
     },
     "dataset": {
         "quadratic": ["quadratic", "quadratic:zeta=10,delta=1/3"],
+        "csv": [f"csv:{PATIENTS},label=sick,site=site", f"csv:{PATIENTS},label=dose,site=site,scale=site"],
+        "npz": [f"npz:{ARRAYS}"],
+        "npy": [],  # these three: tests/test_data_python.py
+        "images": [],
+        "data": [],
         "quadratic_random": ["quadratic_random:dim=3", "quadratic_random:dim=2,sigma=1,delta=0.5"],
         "sites": [],  # its samples are at sites: tests/test_deploy_run.py
     },
@@ -86,6 +114,37 @@ BAD = {  # to be refused in one line
         "fedseq",
         "fedseq:groups=0",
         "fedseq:groups=3",  # does not divide S = 10
+        "sequential:mu=-1",
+        "sequential:decay=0",
+        "sequential:last=0",
+        "sequential:last=11",  # S = 10
+        "sequential:last=2,ema=0.5",
+        "scaffold:option=3",
+        "scaffold:option=1,of=sequential",
+        "scaffold:of=chain",
+        "fedavgm:of=sequential,weighting=size",
+        "feddyn:alpha=0",
+        "fednova:weighting=mine",
+        "fedadam:beta2=1",
+        "fedadam:tau=0",
+        "fedyogi:of=both",
+        "fedadagrad:server_lr=0",
+        "fedseqinter:groups=2,every=0",
+        "feddc:every=0",
+        "feddc:swap=0",
+        "switch:at=2",
+        "switch:after=-1",
+        "switch:after=3,at=0.5",
+        "switch:then=fedprx",
+        "switch:then=fedprox:nu=3",
+        "switch:then=switch",
+        "switch:then=user_modules:lazy",
+        "switch:first=ssl:cut=1",
+        "amplified",
+        "amplified:every=0",
+        "amplified_scaffold:every=0",
+        "flgrab:weighting=mine",
+        "ewc:strength=-1",
         "ssl",
         "ssl:cut=1",  # logistic regression has one layer
         "ssl:cut=1,relay=post",
@@ -98,7 +157,7 @@ BAD = {  # to be refused in one line
         "splitfed:cut=1,weighting=mine",
         "splitfed:cut=1,clip=both",
     ],
-    "schedule": ["shuffled:speed=3"],
+    "schedule": ["shuffled:speed=3", "cyclic", "grouped", "file"],
     "lr_schedule": [
         "cosin",
         "constant:warmup=-1",
@@ -162,12 +221,25 @@ BAD = {  # to be refused in one line
     ],
     "dataset": [
         "digits:size=3",
+        "csv",
+        "csv:no such file.csv,label=y",
+        "npz:no such file.npz",
+        "npy:x.npy",
+        "images:no such folder",
+        "data:0123456789abcdef",
+        "heart:site=va",
         "quadratic:delta=2",
         "quadratic_random:dim=0",
         f"quadratic_random:seed={1 << 64}",
     ],
 }
-ON_DISK = {"mnist", "fashion_mnist", "cifar10", "cinic10"}  # lie in files: run by the tests that make such files
+ON_DISK = {
+    "mnist",
+    "fashion_mnist",
+    "cifar10",
+    "cinic10",
+    "heart",
+}  # lie in files: run by the tests that make such files
 ROOMS = {
     "algorithm": ALGORITHMS,
     "schedule": SCHEDULES,

@@ -307,7 +307,7 @@ def test_splitfed_two_trains_one_server_side_client_after_client() -> None:
     torch.testing.assert_close(made, averaged | handed_on, rtol=1e-15, atol=1e-15)
 
 
-@EVERY
+@pytest.mark.parametrize("spec", [spec for spec in examples("algorithm") if not build(spec).pools])
 def test_participants_without_any_sample_change_nothing(spec: str) -> None:
     """Neither to NaN, where all weights are zero, nor by weight decay."""
     model = "mlp:hidden=6" if spec.startswith(SPLIT) else "logistic"

@@ -37,13 +37,12 @@ def held_to(made: object, name: str, make: Callable[..., Any]) -> Algorithm:
     for field, given in asked.items():
         if not callable(given):
             raise wrong(f"an Algorithm whose {field} is a {type(given).__name__}", "a function")
-    return Algorithm(
-        _round(made.round, name),
-        None if made.server is None else _server(made.server, name),
-        None if made.local is None else _local(made.local, name),
-        None if made.order is None else _told(made.order, name),
-        made.kind if made.kind is Algorithm._field_defaults["kind"] else _kind(made.kind, name),
-        made.split,
+    return made._replace(
+        round=_round(made.round, name, made.elastic),
+        server=None if made.server is None else _server(made.server, name),
+        local=None if made.local is None else _local(made.local, name),
+        order=None if made.order is None else _told(made.order, name),
+        kind=made.kind if made.kind is Algorithm._field_defaults["kind"] else _kind(made.kind, name),
     )
 
 
@@ -59,12 +58,14 @@ def _wrong(name: str, function: Callable[..., Any], what: str, right: str) -> Ba
 # --- a round
 
 
-def _round(function: Callable[[State, Cohort, Sites], State], name: str) -> Callable[[State, Cohort, Sites], State]:
+def _round(
+    function: Callable[[State, Cohort, Sites], State], name: str, elastic: bool
+) -> Callable[[State, Cohort, Sites], State]:
     @wraps(function)
     def round(state: State, order: Cohort, sites: Sites) -> State:
         before = State(*(dict(drawer) for drawer in state))
         versions = [leaf._version for drawer in before for leaf in drawer.values()]
-        made = call("algorithm", name, function, state, order, CheckedSites(sites, before.model))
+        made = call("algorithm", name, function, state, order, CheckedSites(sites, before.model, elastic))
         new = _as_a_state(made, before, name, function)
         if [leaf._version for drawer in before for leaf in drawer.values()] != versions:
             raise _over(before, versions, name, function)
@@ -120,8 +121,8 @@ def _unlike(leaf: object, given: Tensor) -> tuple[str, str] | None:
 class CheckedSites:
     """Sites, as a user's round asks them: what they cannot do is refused where it is asked."""
 
-    def __init__(self, sites: Sites, model: Params) -> None:
-        self.now, self._sites, self._model = sites.now, sites, model
+    def __init__(self, sites: Sites, model: Params, elastic: bool = False) -> None:
+        self.now, self._sites, self._model, self._elastic = sites.now, sites, model, elastic
         leaf = next(iter(model.values()))
         self._lanes, self._dtype = len(leaf), leaf.dtype
 
@@ -134,19 +135,30 @@ class CheckedSites:
         anchor: Params | None = None,
         shift: Params | None = None,
         sent: Params | None = None,
+        rate: Tensor | None = None,
+        still: bool = False,
+        stiff: Params | None = None,
     ) -> Reply:
         """As Sites has it."""
         legs = self._legs(clients)
         self._is_a_model("x", x, legs)
-        if pull is not None:
-            self._is_a_number_a_lane("pull", pull)
-        if anchor is not None:
-            self._is_a_model("anchor", anchor, legs)
-        if shift is not None:
-            self._is_a_model("shift", shift, legs)
+        for what, number in (("pull", pull), ("rate", rate)):
+            if number is not None:
+                self._is_a_number_a_lane(what, number)
+        for what, given in (("anchor", anchor), ("shift", shift), ("stiff", stiff)):
+            if given is not None:
+                self._is_a_model(what, given, legs)
+        if stiff is not None and not self._elastic:
+            raise TypeError("sites.train: stiff is for algorithms that say so; Algorithm(round, elastic=True) is right")
         if sent is not None and (bad := _no_drawer(sent, self._lanes)):
             raise TypeError(f"sites.train: sent is {bad}")
-        return self._sites.train(x, clients, pull=pull, anchor=anchor, shift=shift, sent=sent)
+        more = {"rate": rate, "still": still, "stiff": stiff}
+        return self._sites.train(x, clients, pull=pull, anchor=anchor, shift=shift, sent=sent, **more)  # type: ignore[arg-type]
+
+    def pool(self, x: Params) -> Reply:
+        """As Sites has it."""
+        self._is_a_model("x", x, 1)
+        return self._sites.pool(x)
 
     def home(self, x: Params) -> Params:
         """As Sites has it."""

@@ -1,50 +1,88 @@
-"""SCAFFOLD (Karimireddy et al., 2020), option II: control variates take the clients' drift out of their steps."""
+"""SCAFFOLD (Karimireddy et al., 2020): control variates take the clients' drift out of their steps."""
 
 import torch
 from torch import Tensor
 
 from baton.algorithms.base import Algorithm
-from baton.algorithms.mean import average, check_weighting, towards, weights
+from baton.algorithms.mean import average, towards, weights
+from baton.algorithms.ways import check_of
+from baton.errors import BadInput
 from baton.lanes import Params, per_lane, zeros
 from baton.names import lane
 from baton.seam import Cohort, Leg, Local, Now, Reply, Sites, State
 
+LOOK = "look"  # sent, without a number in it, with visits that only look
 
-def scaffold(*, server_lr: Tensor = lane(1.0, above=0.0), weighting: str = "uniform") -> Algorithm:
-    """Each local step adds c - c_i; then c_i is the leg's mean direction, and c the mean of all clients' c_i."""
-    check_weighting("scaffold", weighting)
+
+def scaffold(
+    *,
+    server_lr: Tensor = lane(1.0, above=0.0),
+    weighting: str = "uniform",
+    option: int = 2,
+    of: str = "parallel",
+) -> Algorithm:
+    """Each step adds c - c_i; then c_i is the leg's mean direction, c the mean of all c_i (Karimireddy et al., 2020).
+
+    option=1: c_i is the mean of K minibatch gradients at the round's model instead, for which each participant is
+    visited once more. of=sequential: a chain with these controls, each client's from where it began its leg.
+    """
+    check_of("scaffold", of, weighting)
+    if option not in (1, 2):
+        raise BadInput(f"algorithm: scaffold has option={option}; 1 or 2 is right")
+    if option == 1 and of == "sequential":
+        raise BadInput("algorithm: scaffold has option=1 and of=sequential; the controls of a chain are option 2's")
     move = towards(server_lr)
 
     def round(state: State, order: Cohort, sites: Sites) -> State:
         x, c = state.model, state.server
         reply = sites.train(x, order, sent=c)
         mean = average(reply.x, weights(reply, weighting))
-        alike = reply.even and weighting == "uniform"  # the mean direction is that of the mean
-        return State(
-            move(x, mean), _evenly(x, c, mean, reply, sites.now) if alike else _controls(x, c, reply, sites.now)
+        told = (
+            reply if option == 2 else sites.train(x, order, sent={**c, LOOK: sites.now.lr[:, None][:, :0]}, still=True)
         )
+        alike = told.even and weighting == "uniform" and option == 2  # the mean direction is that of the mean
+        follows = evenly(x, c, mean, reply, sites.now) if alike else controls(x, c, told, sites.now)
+        return State(move(x, mean), follows)
 
-    return Algorithm(round, server=lambda x, _now: zeros(x), local=Local(zeros, _shift, _direction))
+    def chain(state: State, order: Cohort, sites: Sites) -> State:
+        x, c = state.model, state.server
+        for client in order:
+            start, reply = x, sites.train(x, client, sent=state.server)
+            x = reply.x
+            c = _one(c, state.server, start, reply, sites.now)
+        return State(move(state.model, x), c)
+
+    local = Local(zeros, shift, direction) if option == 2 else Local(zeros, _shift_kept, _direction_there)
+    return Algorithm(round if of == "parallel" else chain, server=lambda x, _now: zeros(x), local=local)
 
 
-def _shift(kept: Params, sent: Params) -> Params:
+def shift(kept: Params, sent: Params) -> Params:
     """c - c_i."""
     return {name: torch.sub(sent[name], leaf, out=leaf) for name, leaf in kept.items()}
 
 
-def _direction(kept: Params, sent: Params, leg: Leg) -> Params:  # noqa: ARG001
+def direction(kept: Params, sent: Params, leg: Leg) -> Params:  # noqa: ARG001
     """c_i+ = c_i - c + (x - y) / (K lr): what a leg's own gradients came to on the mean."""
     return leg.direction
 
 
-def _evenly(x: Params, c: Params, mean: Params, reply: Reply, now: Now) -> Params:
-    """The same where all legs took K steps: c + (S/M) ((x - mean) / (K lr) - c)."""
+def _shift_kept(kept: Params, sent: Params) -> Params:
+    return {name: sent[name] - leaf for name, leaf in kept.items()}
+
+
+def _direction_there(kept: Params, sent: Params, leg: Leg) -> Params:
+    """Option I: the visit that trains leaves c_i as it is; the one that only looks gives the gradient at x."""
+    return leg.direction if LOOK in sent else kept
+
+
+def evenly(x: Params, c: Params, mean: Params, reply: Reply, now: Now) -> Params:
+    """The controls' mean where all legs took K steps: c + (S/M) ((x - mean) / (K lr) - c)."""
     share = reply.reach.shape[1] / now.clients
     each = share / (reply.reach[:, 0] * now.lr)
     return {n: (x[n] - mean[n]).mul_(per_lane(each, leaf)).add_(leaf, alpha=1 - share) for n, leaf in c.items()}
 
 
-def _controls(x: Params, c: Params, reply: Reply, now: Now) -> Params:
+def controls(x: Params, c: Params, reply: Reply, now: Now) -> Params:
     """c + (1/M) sum of c_i+ - c_i over the participants, where c_i+ - c_i = (x - y) / (K lr) - c."""
     way = reply.reach * now.lr.unsqueeze(1)  # [L, C]
     came = way > 0 if reply.came is None else reply.came & (way > 0)
@@ -54,3 +92,14 @@ def _controls(x: Params, c: Params, reply: Reply, now: Now) -> Params:
         moved = torch.einsum("ls,ls...->l...", -each.to(leaf.dtype), reply.x[n])
         new[n] = moved.addcmul_(per_lane(total, leaf), x[n]).addcmul_(per_lane(stays, leaf), leaf)
     return new
+
+
+def _one(c: Params, sent: Params, start: Params, reply: Reply, now: Now) -> Params:
+    """c + (1/M) (c_i+ - c_i) of one client of a chain, where c_i+ - c_i = (start - end) / (K lr) - what was sent."""
+    way = reply.reach * now.lr  # [L]
+    came = way > 0 if reply.came is None else reply.came & (way > 0)
+    each, share = torch.where(came, 1 / way / now.clients, 0.0), came.to(way.dtype) / now.clients
+    return {
+        n: leaf + per_lane(each, leaf) * (start[n] - reply.x[n]) - per_lane(share, leaf) * sent[n]
+        for n, leaf in c.items()
+    }

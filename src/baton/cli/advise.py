@@ -9,10 +9,10 @@ from baton.cli import flags
 from baton.cli.common import (
     DataDir,
     Device,
+    Hush,
     Json,
     Memory,
     Precision,
-    Quiet,
     Runs,
     app,
     print_json,
@@ -22,17 +22,25 @@ from baton.cli.train import train
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
-    from baton.advise import Bounds, Hits, Measure, Verdict
+    from baton.advice import Bounds, Hits, Measure, Verdict
     from baton.setting import Setting
 
-ADVISED = ("algorithm", "lr", "clip")
+ADVISED = ("lr", "clip")
 
 
 @app.command()
-@flags.of_a_setting
+@flags.listing_no(*ADVISED)
 def advise(
     fields: dict[str, Any],
-    probe: Annotated[float, typer.Option("--probe", metavar="X", help="Part of the rounds that are tried.")] = 0.1,
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--algorithm", "-a", metavar="NAME", help="One of those tried [sequential, parallel, by size too]."
+        ),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="10%|2min", help="Part of the rounds that are tried, or a time to use.")
+    ] = "10%",
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Seeds of the probe, from --seed on.")] = 3,
     bounds: Annotated[bool, typer.Option("--bounds/--no-bounds", help="Set the paper's bounds beside it.")] = True,
     check: Annotated[
@@ -44,46 +52,51 @@ def advise(
     device: Device = "auto",
     memory: Memory = None,
     precision: Precision = "auto",
-    quiet: Quiet = False,
+    quiet: Hush = False,
     as_json: Json = False,
 ) -> None:
     """Sequential or parallel, which learning rate and clip, how sure, and why.
 
-    Short runs of both algorithms over a grid of rates decide; the bounds at the measured constants explain.
+    Short runs of all candidates over a grid of rates decide; the bounds at the measured constants explain.
     """
     use_data_dir(data_dir)
     given = flags.given(fields)
+    from baton.advice import budget as budgets
+
+    limit = budgets.parse(budget)
     if check:
+        if not limit.part:
+            raise BadInput(f"budget: {budget!r}; stored runs are looked at for a part of their rounds, such as 10%")
         if given:
             raise BadInput(f"check: a study gives its own settings, so --check goes without {', '.join(given)}")
-        _check(check, runs, probe, seeds, as_json)
+        _check(check, runs, limit.part, seeds, as_json)
         return
     for field in ADVISED:
         if field in given:
             raise BadInput(f"{field}: {given[field]!r} is given, but it is what 'baton advise' finds; leave it out")
-    from baton import search
-    from baton.advise import of_setting, plain, verdict
-    from baton.advise import probe as probes
+    from baton.advice import plain, words
+    from baton.advice.asked import ask
     from baton.store import Store
 
-    setting, store = flags.setting(fields), Store(runs)
-    by = of_setting(setting)
-    wanted = probes.runs(setting, by.metric, probe, seeds)
-    train(wanted, store, device, memory, quiet or as_json, precision=precision)
-    last = probes.last(wanted[0], by.metric)
-    found = verdict(probes.candidates(wanted, search.reader(store, by.metric), by.metric, last), by)
-    beside = _bounds(setting, found, device, quiet or as_json) if bounds else None
+    setting, store, hush = flags.setting(fields), Store(runs), quiet or as_json
+
+    def training(todo: "list[Setting]") -> None:
+        train(todo, store, device, memory, hush, precision=precision)
+
+    by, wanted, last, found = ask(setting, limit, seeds, algorithm or (), training, store)
+    following = words.following(found, given)
+    beside = _bounds(setting, found, device, hush) if bounds else None
     if as_json:
-        print_json(plain.advice(setting, wanted, last, by, found, beside))
-    elif not quiet:
-        _print(setting, wanted, last, by, found, beside)
+        print_json(plain.advice(setting, wanted, last, by, found, beside, following))
+    else:
+        _print(setting, wanted, last, by, found, beside, following)
 
 
 def _bounds(setting: "Setting", found: "Verdict", device: str, quiet: bool) -> "Bounds | str":
     """The bounds, their local constants taken along the advised run; or why there are none."""
     from baton import constants
-    from baton.advise import NEEDED, bounds
-    from baton.advise.probe import convex
+    from baton.advice import NEEDED, bounds
+    from baton.advice.probe import convex
     from baton.setting import Setting
     from baton.simulate.arithmetic import arithmetic, device_of
     from baton.sweep.progress import telling
@@ -106,11 +119,14 @@ def _print(
     by: "Measure",
     found: "Verdict",
     beside: "Bounds | str | None",
+    following: str,
 ) -> None:
-    from baton.advise import words
+    from baton.advice import words
 
     seeds = len({s.seed for s in wanted})
     print(words.advice(found))
+    if following:
+        print(f"next: {following}")
     print(f"\nThe probe: {len(wanted)} runs, {wanted[0].rounds} of {setting.rounds} rounds, ", end="")
     print(f"{words.many(seeds, 'seed')}, {by.metric} over the last {words.many(last, 'evaluation')}")
     for name, own in found.sides.items():
@@ -132,8 +148,8 @@ def _print(
 def _check(name: str, runs: Path, part: float, seeds: int, as_json: bool) -> None:
     """Nothing is trained: the beginnings of the stored runs are the probe."""
     from baton import study as studies
-    from baton.advise import hits, plain
-    from baton.report.words import called
+    from baton.advice import hits, plain
+    from baton.report.words import told
     from baton.store import Store
 
     study = studies.read(name)
@@ -141,7 +157,7 @@ def _check(name: str, runs: Path, part: float, seeds: int, as_json: bool) -> Non
     if not found.rows:
         what = f"no setting of {name} with the whole grids of both algorithms"
         raise BadInput(f"check: {str(runs)!r} has {what}; 'baton sweep {name}' trains them")
-    labels = [", ".join([hit.group, *(called(study, f, x) for f, x in hit.fields.items())]) for hit in found.rows]
+    labels = [", ".join([hit.group, *told(study, hit.fields)]) for hit in found.rows]
     if as_json:
         print_json({"study": study.name, "probe": part, **plain.checked(found, labels)})
     else:
@@ -150,7 +166,7 @@ def _check(name: str, runs: Path, part: float, seeds: int, as_json: bool) -> Non
 
 def _print_hits(found: "Hits", labels: list[str]) -> None:
     """A table in Markdown, and what it comes to."""
-    from baton.advise import words
+    from baton.advice import words
     from baton.report.words import as_md
 
     rows = [[label, *words.row(hit, found.by)] for label, hit in zip(labels, found.rows, strict=True)]

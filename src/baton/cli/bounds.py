@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baton.cli.common import DataDir, Json, Quiet, Runs, Scale, app, print_json, use_data_dir
+from baton.cli import symbols as s
+from baton.cli.common import DataDir, Hush, Json, Runs, Scale, app, print_json, use_data_dir
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
     from baton.theory import Result, Row
-
-
-def _constant(*names: str, help: str, metavar: str = "X", show: bool = True) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, show_default=show)
 
 
 @app.command()
@@ -25,60 +22,58 @@ def bounds(
     ] = "",
     algorithm: Annotated[
         str | None,
-        _constant(
-            "--algorithm", "-a", metavar="sequential|parallel", help="Theorem 1 (unless given) or 2.", show=False
+        s.constant(
+            "--algorithm",
+            "-a",
+            metavar="sequential|parallel|both",
+            help="Theorem 1 (unless given) or 2; both over a variable.",
+            show=False,
         ),
     ] = None,
-    case: Annotated[
-        str | None,
-        _constant(
-            "--case", metavar="strongly_convex|convex|nonconvex", help="strongly_convex unless given.", show=False
-        ),
-    ] = None,
-    L: Annotated[float, _constant("--L", help="Smoothness.")] = 1.0,
-    mu: Annotated[float, _constant("--mu", help="Strong convexity.")] = 0.1,
-    sigma: Annotated[float, _constant("--sigma", help="Standard deviation of a stochastic gradient.")] = 1.0,
-    zeta: Annotated[float, _constant("--zeta", help="Heterogeneity; zeta_* in the convex cases.")] = 1.0,
-    beta: Annotated[float, _constant("--beta", help="Its growth with the gradient (nonconvex).")] = 0.0,
-    D: Annotated[float, _constant("--D", help="Distance from the first iterate to the optimum (convex).")] = 1.0,
-    A: Annotated[float, _constant("--A", help="F at the first iterate less its infimum (nonconvex).")] = 1.0,
-    clients: Annotated[int, _constant("--clients", "-M", metavar="N", help="M, all clients.")] = 10,
-    participants: Annotated[
-        int | None,
-        _constant("--participants", "-S", metavar="N", help="S, clients of one round: all unless given.", show=False),
-    ] = None,
-    local_steps: Annotated[int, _constant("--local-steps", "-K", metavar="N", help="K, steps of one leg.")] = 5,
-    rounds: Annotated[int, _constant("--rounds", "-R", metavar="N", help="R, rounds.")] = 1000,
-    eta_tilde: Annotated[
-        float | None,
-        _constant(
-            "--eta-tilde", help="Effective learning rate: the one with the least bound unless given.", show=False
-        ),
-    ] = None,
+    over: Annotated[
+        str, s.constant("--over", metavar=s.OVER, help="Both bounds over this, and where they cross.", show=False)
+    ] = "",
+    least: s.From = None,
+    most: s.To = None,
+    case: s.Case = None,
+    L: s.L = 1.0,
+    mu: s.Mu = 0.1,
+    sigma: s.Sigma = 1.0,
+    zeta: s.Zeta = 1.0,
+    beta: s.Beta = 0.0,
+    D: s.D = 1.0,
+    A: s.A = 1.0,
+    clients: s.Clients = 10,
+    participants: s.Participants = None,
+    local_steps: s.LocalSteps = 5,
+    rounds: s.Rounds = 1000,
+    eta_tilde: s.EtaTilde = None,
     strict: Annotated[
         bool, typer.Option("--strict/--no-strict", help="End where a condition of the theorem is broken, or say so.")
     ] = True,
     table: Annotated[bool, typer.Option("--table", help="Table 1 and SGD-RR at these constants instead.")] = False,
     zeta_star: Annotated[
-        float | None, _constant("--zeta-star", help="With --table: zeta_*, if it is not --zeta.", show=False)
+        float | None, s.constant("--zeta-star", help="With --table: zeta_*, if it is not --zeta.", show=False)
     ] = None,
     sigma_star: Annotated[
-        float | None, _constant("--sigma-star", help="With --table: sigma_*, if it is not --sigma.", show=False)
+        float | None, s.constant("--sigma-star", help="With --table: sigma_*, if it is not --sigma.", show=False)
     ] = None,
     latex: Annotated[bool, typer.Option("--latex", help="With --table: LaTeX.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="With --table: Markdown.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="A figure over rounds: .png, .svg or .pdf.", show_default=False),
+        typer.Option(
+            "--out", metavar="FILE", help="A figure, over rounds or --over: .png, .svg or .pdf.", show_default=False
+        ),
     ] = None,
     group: Annotated[str, typer.Option("--group", metavar="NAME", help="With a study: one group of it [all].")] = "",
     runs: Runs = Path("runs"),
     scale: Scale = 1.0,
     data_dir: DataDir = None,
-    quiet: Quiet = False,
+    quiet: Hush = False,
     as_json: Json = False,
 ) -> None:
-    """What the theorems promise after R rounds, term by term; beside a study's runs; or Table 1.
+    """What the theorems promise after R rounds, term by term; beside a study's runs; over a variable; or Table 1.
 
     The paper's letters are the flags.
     """
@@ -92,11 +87,12 @@ def bounds(
         return
     if group or scale != 1:
         raise BadInput("study: --group and --scale go with one: baton bounds STUDY --group NAME is right")
-    given: dict[str, Any] = {"L": L, "mu": mu, "sigma": sigma, "zeta": zeta, "beta": beta, "D": D, "A": A}
-    given |= {"M": clients, "S": participants, "K": local_steps, "R": rounds}
+    given = s.given(dict(locals()))
     star = {"zeta_star": zeta_star, "sigma_star": sigma_star}
     forms = {"--latex": latex, "--markdown": markdown, "--json": as_json}
     if table:
+        if over or algorithm == "both":
+            raise BadInput("table: it has both algorithms at one place; leave out --over and -a both")
         if out is not None:
             raise BadInput(f"out: {str(out)!r}; Table 1 has no figure, leave it out")
         if eta_tilde is not None:
@@ -105,6 +101,15 @@ def bounds(
             raise BadInput(f"table: {' and '.join(f for f, asked in forms.items() if asked)}; one of them is right")
         _table(algorithm, case, given, star, strict, next((f for f, asked in forms.items() if asked), ""))
         return
+    if over or algorithm == "both":
+        from baton.cli import crossover
+
+        if algorithm not in (None, "both"):
+            raise BadInput(f"algorithm: {algorithm!r}; --over sets both beside each other: -a both is right")
+        crossover.show(case or "strongly_convex", given, over or "R", least, most, eta_tilde, out, as_json)
+        return
+    if least is not None or most is not None:
+        raise BadInput("from, to: they are the ends of a variable; --over K, say, is missing")
     for flag in ("--latex", "--markdown"):
         if forms[flag]:
             raise BadInput(f"{flag[2:]}: only with --table")
@@ -115,8 +120,6 @@ def bounds(
         from baton.cli import overlay
 
         overlay.draw(algorithm or "sequential", case or "strongly_convex", given, eta_tilde, strict, out)
-    if quiet:
-        return
     _one(algorithm or "sequential", case or "strongly_convex", given, eta_tilde, strict, as_json)
 
 
@@ -199,7 +202,7 @@ def _table(
 
 
 def _print_table(rows: "list[Row]", given: dict[str, Any]) -> None:
-    from baton.theory.typeset import numbered
+    from baton.theory.typeset import note, numbered
 
     names = list(rows[0].terms)
     print("Table 1, constants and logarithms left out, all clients in every round")
@@ -215,7 +218,7 @@ def _print_table(rows: "list[Row]", given: dict[str, Any]) -> None:
         print(f"{labels[i]:<{width}}", *(f"{value:>{max(10, len(name))}.3g}" for name, value in cells))
     print()
     for text, number in notes.items():
-        print(f"[{number}] {text}")
+        print(f"[{number}] {note(text)}")
 
 
 def _finite(value: Any) -> Any:

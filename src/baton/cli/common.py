@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baton import __version__
+from baton.cli import complete
+from baton.cli.help import App
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
@@ -17,18 +19,39 @@ if TYPE_CHECKING:
 
 MANY = 2000  # runs that take more than a moment
 
-app = typer.Typer(
+app = App(
     help="Train one model over data that stays at many clients, and compare the ways of passing it around.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="The store of runs.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to train.")]
+Devices = Annotated[
+    str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:0,1|all", help="Where to train; all: every GPU here.")
+]
+On = Annotated[
+    str,
+    typer.Option(
+        "--on",
+        metavar="ray|ray:HOST:PORT",
+        help="Train on a Ray cluster: the one in RAY_ADDRESS, the one running here, or a new one.",
+        show_default=False,
+    ),
+]
+Parts = Annotated[
+    int,
+    typer.Option("--parts", metavar="N", min=0, help="At least N chunks [default: as suits].", show_default=False),
+]
+Cores = Annotated[
+    int, typer.Option("--cores", metavar="N", min=0, help="Cores a chunk [default: as suits].", show_default=False)
+]
+ShardOf = Annotated[
+    str,
+    typer.Option("--shard", metavar="I/N", help="Be the I-th of N commands that share this work.", show_default=False),
+]
 Memory = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Memory to use, e.g. 2GB \\[default: half of what is free].")
+    str | None, typer.Option(metavar="SIZE", help="Memory to use, e.g. 2GB [default: half of what is free].")
 ]
 Precision = Annotated[
     str, typer.Option(metavar="auto|fp32|tf32|bf16", help="Of the operands of matrix products on a GPU.")
@@ -41,6 +64,7 @@ Anyway = Annotated[
     bool, typer.Option("--anyway", help="Go on with what was begun on another machine, or in another way.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+Hush = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the answer alone.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DataDir = Annotated[
     Path | None,
@@ -54,7 +78,7 @@ Method = Annotated[
     typer.Option(
         "--method",
         metavar="simple|coarse-fine|halving|paper",
-        help="How the study is searched \\[default: as it says].",
+        help="How the study is searched [default: as it says].",
         show_default=False,
     ),
 ]
@@ -67,7 +91,12 @@ Trust = Annotated[
         show_default=False,
     ),
 ]
-StudyName = Annotated[str, typer.Argument(metavar="STUDY.toml", help="A study file, or the name of a shipped one.")]
+StudyName = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY.toml", help="A study file, or the name of a shipped one.", autocompletion=complete.a_study
+    ),
+]
 
 
 def print_json(value: Any) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baton.cli import flags
-from baton.cli.common import DataDir, Device, Json, Memory, Quiet, app, print_json, use_data_dir
+from baton.cli.common import DataDir, Device, Hush, Json, Memory, app, print_json, use_data_dir
 from baton.errors import BadInput, nearest
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ OBJECTIVE = "F = mean of F_m over clients; F_m = mean loss of client m's samples
 
 
 @app.command()
-@flags.of_a_setting
+@flags.listing_no("failures", "on_failure", "eval_every")
 def constants(
     fields: dict[str, Any],
     study: Annotated[
@@ -28,7 +28,10 @@ def constants(
     ] = None,
     group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="One group of the study [all].")] = None,
     only: Annotated[
-        str, typer.Option("--only", metavar="NAMES", help="Some of L,mu,sigma2,zeta_star2,beta2,zeta2,delta,D,A [all].")
+        str,
+        typer.Option(
+            "--only", metavar="NAMES", help="Some of L, mu, sigma2, zeta_star2, beta2, zeta2, delta, D, A [all]."
+        ),
     ] = "",
     clients_sampled: Annotated[
         int, typer.Option("--clients-sampled", metavar="N", help="Clients looked at one by one, at most.")
@@ -37,7 +40,7 @@ def constants(
     trajectory: Annotated[int, typer.Option("--trajectory", metavar="N", help="Its rounds, from the first.")] = 20,
     data_dir: DataDir = None,
     device: Device = "auto",
-    quiet: Quiet = False,
+    quiet: Hush = False,
     as_json: Json = False,
 ) -> None:
     """L, mu, sigma, zeta, beta, delta, D and A of a setting's problem, each with its kind and how sure it is.
@@ -56,7 +59,7 @@ def constants(
             found.append(measure(setting, device_of(device), names, clients_sampled, points, trajectory, tell=tell))
     if as_json:
         print_json([_as_dict(each) for each in found] if study else _as_dict(found[0]))
-    elif not quiet:
+    else:
         print(OBJECTIVE)
         for each in found:
             _print(each)
@@ -116,7 +119,7 @@ def _sure(c: "Constant") -> str:
 
 
 @app.command()
-@flags.of_a_setting
+@flags.listing_no("eval_every")
 def drift(
     fields: dict[str, Any],
     at: Annotated[
@@ -127,7 +130,7 @@ def drift(
     data_dir: DataDir = None,
     device: Device = "auto",
     memory: Memory = None,
-    quiet: Quiet = False,
+    quiet: Hush = False,
     as_json: Json = False,
 ) -> None:
     """Client drift: the sum over a round's S legs and K steps of E|x_mk - x_r|^2, at rounds of a run.
@@ -139,7 +142,7 @@ def drift(
     found, lemmas = drift_of(setting, at, draws, bound, device, memory, quiet or as_json)
     if as_json:
         print_json({"setting": setting.model_dump(), "draws": draws, "rounds": _drifts(found, lemmas)})
-    elif not quiet:
+    else:
         print_drift(setting, found, lemmas, draws)
 
 
@@ -181,7 +184,7 @@ def print_drift(setting: "Setting", found: "list[Drift]", lemmas: "list[Lemma]",
     """A line a round."""
     s = setting
     print(f"{s.algorithm}, {s.dataset}, {s.partition}, {s.model}: S = {s.participants} of M = {s.clients}, ", end="")
-    print(f"K = {s.local_steps}, lr = {s.lr:g}; {draws} draws a round")
+    print(f"{s.length}, lr = {s.lr:g}; {draws} draws a round")
     print(
         f"{'round':>6} {'drift':>12} {'+-':>9} {'drift / S':>12} {'own draw':>12}"
         + (f" {'bound':>12}" if lemmas else "")

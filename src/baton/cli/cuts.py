@@ -22,9 +22,10 @@ def legal(model: str, dataset: str | None) -> "tuple[tuple[int, ...], list[Cut]]
     if dataset:
         data = datasets.load(dataset, datasets.source(dataset).clients)
         sample, classes = datasets.prepared(data, data.x[:1], torch.float32), data.classes
+        numbers = datasets.tells_numbers(data)
     else:
-        sample, classes = torch.zeros(1, *SAMPLES.get(model, SAMPLE)), 10
-    build = models.factory(model, tuple(sample.shape[1:]), classes)
+        sample, classes, numbers = torch.zeros(1, *SAMPLES.get(model, SAMPLE)), 10, False
+    build = models.factory(model, tuple(sample.shape[1:]), classes, numbers)
     return tuple(sample.shape[1:]), cuts(Net(build, torch.float32, cpu, sample))
 
 

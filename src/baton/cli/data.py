@@ -1,19 +1,27 @@
 """`baton data`: which data sets are there, downloading and checking them."""
 
 import sys
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from baton.cli.common import DataDir, Json, Quiet, app, print_json, use_data_dir
+from baton.cli.help import App
 
 if TYPE_CHECKING:
+    from baton.datasets.check import Summary
     from baton.datasets.find import Found
 
-data = typer.Typer(help="Data sets that come as files: what is there, downloading, checking.", no_args_is_help=True)
+data = App(help="Data sets that come as files: what is there, downloading, checking.")
 app.add_typer(data, name="data")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="mnist, fashion_mnist, cifar10 or cinic10.")]
+WIDTH = 80  # of a terminal
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="mnist, fashion_mnist, cifar10, cinic10 or heart.")]
+Any_ = Annotated[
+    str, typer.Argument(metavar="NAME", help="mnist, ..., or any data set: csv:PATH,label=COLUMN,site=COLUMN.")
+]
 
 
 @data.command(name="list")
@@ -33,6 +41,8 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
             "complete" if row["complete"] else lacks if row["path"] else f"not found; 'baton data get {row['name']}'"
         )
         print("  ".join(filter(None, (f"{row['name']:13}", state, row["format"], row["path"]))))
+    print("always there: digits, breast_cancer")
+    print("of your own:  csv:PATH,label=COLUMN,site=COLUMN, npz:PATH, npy:PATH, images:FOLDER")
 
 
 def _row(name: str, found: "Found | None") -> dict[str, Any]:
@@ -77,14 +87,37 @@ def get(name: Name, data_dir: DataDir = None, quiet: Quiet = False) -> None:
 
 
 @data.command()
-def check(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Read every file of a data set: is it whole, and is it the official one? Exit code 2 if it is broken."""
-    use_data_dir(data_dir)
-    from baton.datasets.check import check as verdict
+def check(name: Any_, data_dir: DataDir = None, as_json: Json = False) -> None:
+    """Read every file of a data set: is it whole, and is it the official one? Exit code 2 if it is broken.
 
+    Of a table or arrays of your own: what they are taken for, who holds how much, and what you should know.
+    """
+    use_data_dir(data_dir)
+    from baton.datasets import DATASETS
+    from baton.datasets.check import check as verdict
+    from baton.datasets.check import summary
+    from baton.datasets.find import LAYOUTS
+
+    if name not in LAYOUTS and (":" in name or "." in name or name in DATASETS):
+        _print_summary(summary(name), as_json)
+        return
     found = verdict(name)
     if as_json:
         print_json(found._asdict() | {"folder": str(found.folder)})
         return
-    images = f"{found.train:,} training and {found.test:,} test images"
-    print(f"{name}: {found.state}; {images} in {found.folder} ({found.format})")
+    held = f"{found.train:,} training and {found.test:,} test {found.what}"
+    print(f"{name}: {found.state}; {held} in {found.folder} ({found.format})")
+
+
+def _print_summary(found: "Summary", as_json: bool) -> None:
+    if as_json:
+        print_json(found._asdict())
+        return
+    told = f"{found.classes} classes" if found.classes else "a number to tell"
+    print(f"{found.spec}: samples of {' x '.join(map(str, found.shape))}, {told}")
+    for note in found.notes:
+        print(*wrap(note, WIDTH, initial_indent="  ", subsequent_indent="    "), sep="\n")
+    wide = max(len("site"), *(len(name) for name in found.sites))
+    print(f"\n{'site':{wide}}  {'training':>10}  {'test':>10}")
+    for name, (train, test) in sorted(found.sites.items(), key=lambda row: row[0] == "all"):
+        print(f"{name:{wide}}  {train:>10,}  {test:>10,}")

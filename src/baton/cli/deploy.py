@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baton.cli.common import Json, Runs, app, print_json
+from baton.cli.help import App
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
     from baton.deploy.plan import Plan
     from baton.study import Study
 
-deploy = typer.Typer(
-    help="Train over real sites (NVIDIA FLARE): plan, start, status, watch, stop.", no_args_is_help=True
-)
-site = typer.Typer(help="Take part in a federation with data of your own.", no_args_is_help=True)
+deploy = App(help="Train over real sites (NVIDIA FLARE): plan, start, status, watch, stop.")
+site = App(help="Take part in a federation with data of your own.")
 app.add_typer(deploy, name="deploy")
 app.add_typer(site, name="site")
 
@@ -59,7 +58,7 @@ def plan_(
     kits.provision(found, folder)
     found.save(folder)
     s = found.setting
-    counts = f"M={s.clients} S={s.participants} K={s.local_steps} R={s.rounds}"
+    counts = f"M={s.clients} S={s.participants} {s.length.replace(' ', '')} R={s.rounds}"
     print(f"federation {found.name}: {s.algorithm}, {s.model}, {counts}, run {s.run_id}")
     print(f"kits in {folder / 'kits'}, with certificates that end in {kits.DAYS} days; each is its owner's secret:")
     print(f"  {found.server}: stays here; it takes connections on TCP port {found.port}")
@@ -209,7 +208,7 @@ def site_start(
     label: Annotated[str, typer.Option("--label", metavar="COLUMN", help="Its label, if called otherwise here.")] = "",
     policy: Annotated[
         Path | None,
-        typer.Option("--policy", metavar="FILE", help="Your rules \\[KIT/local/policy.toml].", show_default=False),
+        typer.Option("--policy", metavar="FILE", help="Your rules [KIT/local/policy.toml].", show_default=False),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Agree to what is shared without being asked.")] = False,
 ) -> None:

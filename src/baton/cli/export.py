@@ -16,7 +16,8 @@ def export(
     to: Annotated[str, typer.Option("--to", metavar="tensorboard|mlflow|csv|parquet", help="What they are for.")],
     study: Annotated[str, typer.Argument(metavar="STUDY.toml", help="A study; left out: every run in the store.")] = "",
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="PATH", help="A folder; for csv and parquet a file.")
+        Path | None,
+        typer.Option("--out", metavar="PATH", help="A folder; for csv and parquet a file; with csv - prints it."),
     ] = None,
     uri: Annotated[
         str | None, typer.Option("--uri", metavar="URI", help="MLflow's tracking URI, in the place of --out.")
@@ -38,9 +39,11 @@ def export(
         print(f"baton: {run} is left out: {fault}; 'baton repair' moves it aside", file=sys.stderr)
     try:
         _follow(exports.TARGETS[to](choice, where), len(choice.settings), quiet)
+    except BrokenPipeError:  # `baton export --to csv --out - | head`
+        raise
     except OSError as error:
         raise BadInput(f"export: {error.filename or where}: {error.strerror or error}") from None
-    if not quiet:
+    if not quiet and str(out) != "-":
         count, done = len(choice.settings), sum(map(store.complete, choice.settings))
         left = f" ({count - done:,} unfinished)" if done < count else ""
         print(f"{count:,} run{'s' if count > 1 else ''}{left} in {out or 'MLflow'}{_look(to, out, where)}")

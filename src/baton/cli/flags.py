@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from baton.cli import complete
 from baton.errors import BadInput
 from baton.fields import FIELDS, Field
 
@@ -15,12 +16,18 @@ if TYPE_CHECKING:
     from baton.setting import Setting
 
 
-def _option(name: str, field: Field) -> Any:
+WIDE = 20  # characters of the longest list of choices that stands in --help beside its flag
+
+
+def _option(name: str, field: Field, hidden: bool = False) -> Any:
     """Not given, it is None: the setting knows its own defaults."""
     words = [f"--{name.replace('_', '-')}"] + [f"-{field.letter}"] * bool(field.letter)
-    metavar = "|".join(field.choices) or ("NAME" if field.kind is str else "N")
-    help = f"{field.help} \\[{field.default}]."  # the stroke: rich would take [all] for a colour
-    return typer.Option(*words, help=help, metavar=metavar, show_default=False)
+    listed = "|".join(field.choices)
+    long = len(listed) > WIDE
+    metavar = listed if listed and not long else "NAME" if field.kind is str else "N"
+    help = f"{field.help}{': ' + ', '.join(field.choices) if long else ''} [{field.default}]."
+    known = complete.of(name)
+    return typer.Option(*words, help=help, metavar=metavar, show_default=False, hidden=hidden, autocompletion=known)
 
 
 FLAGS = {name: Annotated[field.kind | None, _option(name, field)] for name, field in FIELDS.items()}
@@ -36,17 +43,30 @@ Latency = Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="Of eve
 
 
 def of_a_setting(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with a flag for every field of a setting; it is given them by name in one dict, `fields`."""
+    """The command with a flag for every field of a setting; it is given them by name in one dict, `fields`.
 
-    @wraps(command)
-    def called(**words: Any) -> None:
-        command({name: words.pop(name) for name in FLAGS}, **words)
+    A flag that the command has of its own takes the place of the field's.
+    """
+    return listing_no(*())(command)
 
-    own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in list(signature(command).parameters.values())[1:]]
-    fields = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=hint) for n, hint in FLAGS.items()]
-    called.__signature__ = Signature([*fields, *own])  # type: ignore[attr-defined]
-    called.__annotations__ = {p.name: p.annotation for p in (*fields, *own)}
-    return called
+
+def listing_no(*unlisted: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The same, but --help has nothing of these fields: the command refuses them, or they change nothing in it."""
+
+    def made(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(**words: Any) -> None:
+            command({name: words.pop(name) if name in hints else None for name in FLAGS}, **words)
+
+        hidden = {n: Annotated[FIELDS[n].kind | None, _option(n, FIELDS[n], hidden=True)] for n in unlisted}
+        hints = {n: hint for n, hint in (FLAGS | hidden).items() if n not in signature(command).parameters}
+        own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in list(signature(command).parameters.values())[1:]]
+        fields = [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=hint) for n, hint in hints.items()]
+        called.__signature__ = Signature([*fields, *own])  # type: ignore[attr-defined]
+        called.__annotations__ = {p.name: p.annotation for p in (*fields, *own)}
+        return called
+
+    return made
 
 
 def given(flags: dict[str, Any]) -> dict[str, Any]:

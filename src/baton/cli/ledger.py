@@ -13,7 +13,7 @@ WAYS = ("up", "down", "peer")
 
 
 @app.command()
-@flags.of_a_setting
+@flags.listing_no("lr", "clip", "weight_decay", "momentum", "lr_schedule", "eval_every")
 def ledger(
     fields: dict[str, Any],
     client_flops: flags.ClientFlops = 5e9,
@@ -42,7 +42,7 @@ def ledger(
         return
     s = setting
     print(
-        f"{s.model} on {s.dataset}, {s.partition}: S = {s.participants} of M = {s.clients}, K = {s.local_steps}, ",
+        f"{s.model} on {s.dataset}, {s.partition}: S = {s.participants} of M = {s.clients}, {s.length}, ",
         end="",
     )
     print(f"b = {s.batch_size}, {s.rounds} rounds; legs and rounds are means over them")

@@ -38,7 +38,7 @@ def show(name: str, group: str, scale: float, runs: Path, out: Path | None, quie
         write(out, overlaid.study_figure(cells, form))
     if as_json:
         print_json([_as_dict(cell) for cell in cells])
-    elif not quiet:
+    else:
         _print(cells)
 
 

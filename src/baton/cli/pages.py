@@ -1,5 +1,6 @@
 """`baton report`, `baton watch` and `baton demo`: pages."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import typer
 
 from baton.cli import flags
 from baton.cli.common import Device, Method, Quiet, Runs, Scale, app, reading, told
+from baton.cli.hops import hops_shown
 from baton.cli.train import train
 
 Studies = Annotated[
@@ -37,10 +39,13 @@ def report(
     rates = flags.rates(dict(locals()))
     from baton import report as reports
     from baton import study as studies
+    from baton.simulate import answers
     from baton.store import Store
 
     shown = [studies.read(name, scale, method) for name in study]
-    print(reports.report(shown, Store(runs), out, overlay, rates, told(False)))
+    store = Store(runs)
+    hops, right = partial(hops_shown, store=store), partial(answers.right, store=store)
+    print(reports.report(shown, store, out, overlay, rates, told(False), hops, right))
 
 
 @app.command()
@@ -76,6 +81,7 @@ def demo(
     """Sequential against parallel on quadratics and handwritten digits: about a minute, then a page to look at."""
     from baton import report as reports
     from baton import study as studies
+    from baton.simulate import answers
     from baton.store import Store
 
     store, shown = Store(out / "runs"), [studies.read(name) for name in ("quadratics", "digits")]
@@ -83,4 +89,4 @@ def demo(
         if not quiet:
             print(f"{study.title}: {len(study.settings)} runs", flush=True)
         train(study.settings, store, device, None, quiet)
-    print(f"open {reports.report(shown, store, out)}")
+    print(f"open {reports.report(shown, store, out, right=partial(answers.right, store=store))}")

@@ -26,6 +26,7 @@ class Split(NamedTuple):
     owner: "Owner"
     counts: "Owner"  # [M, classes]
     measures: dict[str, Any]
+    names: tuple[str, ...] = ()  # of the clients, where they have any
 
 
 @app.command()
@@ -89,17 +90,21 @@ def _put(path: Path, data: bytes) -> None:
 
 
 def _split(title: str, s: "Setting") -> Split:
+    import numpy as np
+
     from baton import datasets
     from baton.clients import owners
     from baton.partitions.measures import measure, table
 
     data = datasets.load(s.dataset, s.clients)
-    if not data.classes:
+    if not data.classes and not datasets.tells_numbers(data):
         raise BadInput(f"dataset: {s.dataset} has no labels to make a table of; digits or mnist has")
     owner = owners(s.dataset, s.partition, s.clients)
-    counts = table(owner, data.y.numpy(), s.clients, data.classes)
+    labels = data.y.numpy() if data.classes else np.zeros(len(data.y), np.int64)  # numbers are of no class
+    counts = table(owner, labels, s.clients, max(1, data.classes))
     heading = title or f"{s.dataset}, {s.partition}, {s.clients} clients"
-    return Split(heading, s.dataset, s.partition, s.clients, owner, counts, measure(counts).summary())
+    names = data.names if s.partition == "natural" and len(data.names) == s.clients else ()
+    return Split(heading, s.dataset, s.partition, s.clients, owner, counts, measure(counts).summary(), names)
 
 
 def _of_study(groups: "dict[str, list[Setting]]") -> list[Split]:
@@ -124,34 +129,41 @@ def _draw(splits: list[Split], columns: int, suffix: str) -> bytes:
 
 def _as_dict(split: Split) -> dict[str, Any]:
     about = {"dataset": split.dataset, "partition": split.partition, "clients": split.clients}
-    return {"title": split.title, **about, "measures": split.measures, "labels": split.counts.tolist()}
+    named = {"names": list(split.names)} if split.names else {}
+    return {"title": split.title, **about, **named, "measures": split.measures, "labels": split.counts.tolist()}
 
 
 def _print_one(split: Split) -> None:
     import numpy as np
 
     counts, m = split.counts, split.measures
-    full = np.column_stack([counts[:, :LABELS], counts.sum(1)])
-    rows = [(str(client), row) for client, row in enumerate(full[: ROWS if len(full) <= ROWS else FIRST])]
+    shown = counts[:, : LABELS if counts.shape[1] > 1 else 0]  # where there are no classes, only how many
+    full = np.column_stack([shown, counts.sum(1)])
+    names = split.names or tuple(map(str, range(len(full))))
+    first = max(6, *(len(name) for name in names[:ROWS]))
+    rows = list(zip(names, full[: ROWS if len(full) <= ROWS else FIRST], strict=False))
     width = max(6, len(f"{full.max():,}") + 1)
     print(f"{split.title}: {m['samples']:,} samples\n")
-    print("client", *(f"{label:>{width}}" for label in range(full.shape[1] - 1)), f"{'all':>{width}}")
+    print(f"{'client':>{first}}", *(f"{label:>{width}}" for label in range(full.shape[1] - 1)), f"{'all':>{width}}")
     if len(full) > ROWS:
         quantiles = np.quantile(full, [0, 0.25, 0.5, 0.75, 1], axis=0)
         for name, row in zip(SPREAD, quantiles, strict=True):
-            print(f"{name:>6}", *(f"{_number(value):>{width}}" for value in row))
+            print(f"{name:>{first}}", *(f"{_number(value):>{width}}" for value in row))
         print()
     for name, row in rows:
-        print(f"{name:>6}", *(f"{value:>{width},}" for value in row))
+        print(f"{name:>{first}}", *(f"{value:>{width},}" for value in row))
     if len(full) > ROWS:
         print(f"   ... and {len(full) - FIRST:,} more clients")
     if counts.shape[1] > LABELS:
         print(f"   the first {LABELS} of {counts.shape[1]} labels; 'all' counts every one")
     print()
-    for what, name in (("samples a client", "sizes"), ("classes a client", "classes")):
+    spreads = {"sizes": "samples a client"} | ({"classes": "classes a client"} if counts.shape[1] > 1 else {})
+    for name, what in spreads.items():
         print(f"{what}: " + ", ".join(f"{key} {_number(value)}" for key, value in m[name].items()))
     if m["without_samples"]:
         print(f"clients without samples: {m['without_samples']:,}")
+    if counts.shape[1] == 1:
+        return
     tv, js = m["mean_total_variation"], m["mean_jensen_shannon"]
     print(f"mean distance to all samples' labels: total variation {tv:.4f}, Jensen-Shannon {js:.4f}")
 

@@ -8,6 +8,7 @@ import typer
 
 from baton.cli.common import Json, Runs, app, print_json
 from baton.errors import BadInput
+from baton.notice import many
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -81,8 +82,8 @@ def remove(
     print(f"{_counted(len(ids), 'run')} deleted")
 
 
-def _counted(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}" if count else f"no {many or one + 's'}"
+def _counted(count: int, one: str, more: str = "") -> str:
+    return many(count, one, more) if count else f"no {more or one + 's'}"
 
 
 def _sure(what: str, yes: bool) -> bool:

@@ -1,6 +1,38 @@
 """Who holds which samples, and the minibatches a leg draws from them."""
 
-from baton.clients.batches import Batches, batches, reached, taken, visit, width
-from baton.clients.tables import Clients, build, members, owners, spans
+from baton.clients.batches import Batches, batches, by_the_leg, reached, slots, taken, visit, width
+from baton.clients.tables import (
+    Clients,
+    balanced,
+    build,
+    labels,
+    members,
+    owners,
+    pooled,
+    pooled_leg,
+    sizes,
+    spans,
+    steps,
+)
 
-__all__ = ["Batches", "Clients", "batches", "build", "members", "owners", "reached", "spans", "taken", "visit", "width"]
+__all__ = [
+    "Batches",
+    "Clients",
+    "balanced",
+    "batches",
+    "build",
+    "by_the_leg",
+    "labels",
+    "members",
+    "owners",
+    "pooled",
+    "pooled_leg",
+    "reached",
+    "sizes",
+    "slots",
+    "spans",
+    "steps",
+    "taken",
+    "visit",
+    "width",
+]

@@ -7,14 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from baton import datasets
+from baton import algorithms, datasets, usercode
+from baton.clients.held import held_back
+from baton.clients.kinds import Kinds, by_class
 from baton.errors import BadInput
 from baton.lanes import Lanes
 from baton.names import behind, bind
 from baton.partitions import PARTITIONS, Owner, natural
 from baton.setting import Setting
 from baton.usercode import call, place
+
+BLIND = ("iid", "file")  # partitions that do not look at labels, so that these may be numbers
 
 
 class Clients(NamedTuple):
@@ -32,6 +37,10 @@ class Clients(NamedTuple):
     test_x: Tensor  # [D, n, ...] one test set a data set
     test_y: Tensor  # [D, n]
     dataset: Tensor  # [P] which data set a partition splits
+    weight: Tensor | None = None  # [N] what each sample of the pool counts; None: all alike
+    kinds: Kinds | None = None  # where batches are balanced
+    held: Tensor | None = None  # [P, T] places of samples held back from training, -1: none; None: of no partition
+    held_by: Tensor | None = None  # [P, T] whose they are
 
 
 def owners(dataset: str, partition: str, clients: int) -> Owner:
@@ -48,8 +57,11 @@ def _owners(dataset: str, partition: str, clients: int, own: Any, content: str) 
     labels = data.y.numpy()
     owner: Owner | None
     if name == "natural":
+        if (count := datasets.sites_in(data)) not in (None, clients):
+            right = f"{count} is right, or another partition, such as iid"
+            raise BadInput(f"clients: {clients}; {dataset!r} has {count} sites of its own, so {right}")
         owner = natural(labels, clients, None if data.owner is None else data.owner.numpy())
-    elif data.classes == 0:
+    elif data.classes == 0 and not (datasets.tells_numbers(data) and (name in BLIND or usercode.own(name))):
         raise BadInput(f"partition: {partition!r} splits labelled samples; this data set's own clients are 'natural'")
     else:
         owner = _as_owner(call("partition", name, split, labels, clients, **params))
@@ -89,10 +101,16 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
         x = parts[0] if len(parts) == 1 else torch.cat(parts)  # one data set stays where it is: in mapped memory
         return x.to(device) if x.dtype == torch.uint8 else x.to(device, dtype)
 
-    samples, starts, filled = [], [], 0
+    samples, starts, filled, held, whose = [], [], 0, list[Tensor](), list[Tensor]()
+    share = settings[0].validation
     for name, partition in pairs:
         d = names.index(name)
         owner = owners(name, partition, clients)
+        if share:
+            apart = held_back(owner, loaded[d].y.numpy(), share)
+            held.append(torch.from_numpy(np.flatnonzero(apart) + base[d]))
+            whose.append(torch.from_numpy(owner[apart]))
+            owner = np.where(apart, -1, owner)
         order = np.argsort(owner, kind="stable")
         order = order[np.count_nonzero(owner < 0) :]
         counts = np.bincount(owner[owner >= 0], minlength=clients)
@@ -103,16 +121,83 @@ def build(settings: Sequence[Setting], dtype: torch.dtype, device: torch.device)
     sizes = np.diff(start, axis=1)
     table = Clients(
         x=stored([data.x for data in loaded]),
-        y=torch.cat([data.y for data in loaded]).to(device),
+        y=_labels(torch.cat([data.y for data in loaded]), dtype).to(device),
         samples=torch.from_numpy(np.concatenate(samples)).to(device),
         start=torch.from_numpy(start).to(device),
         smallest=int(sizes.min()),
         largest=int(sizes.max()),
         test_x=stored([data.test_x.unsqueeze(0) for data in loaded]),
-        test_y=torch.stack([data.test_y for data in loaded]).to(device),
+        test_y=_labels(torch.stack([data.test_y for data in loaded]), dtype).to(device),
         dataset=torch.tensor([names.index(name) for name, _ in pairs], device=device),
+        weight=_weights(loaded, dtype, device),
+        held=pad_sequence(held, True, -1).to(device) if held else None,
+        held_by=pad_sequence(whose, True, -1).to(device) if held else None,
     )
+    if settings[0].sampling == "balanced":
+        if not all(data.classes for data in loaded):
+            raise BadInput(f"sampling: balanced, and {names[0]} has no classes; shuffle or replacement is right")
+        table = balanced(table)
     return table, torch.tensor([pairs.index((s.dataset, s.partition)) for s in settings], device=device)
+
+
+def labels(clients: Clients, classes: int) -> Tensor:
+    """[P, M, classes]: how many samples of each label each client holds."""
+    partitions, ends = clients.start.shape
+    count = clients.start.diff(dim=1).flatten()
+    row = torch.arange(partitions * (ends - 1), device=count.device).repeat_interleave(count)
+    at = row * classes + clients.y[clients.samples]
+    return torch.bincount(at, minlength=partitions * (ends - 1) * classes).view(partitions, ends - 1, classes)
+
+
+def balanced(clients: Clients) -> Clients:
+    """The same, for batches in which all classes of a client are alike."""
+    samples, kinds = by_class(clients.samples, clients.start, clients.y)
+    return clients._replace(samples=samples, kinds=kinds)
+
+
+def pooled(clients: Clients) -> Clients:
+    """One client that holds what all of a partition's hold, in the order of the data set."""
+    start = clients.start[:, [0, -1]]
+    parts = [clients.samples[a:b].sort().values for a, b in start.tolist()]
+    sizes = start.diff(dim=1)
+    made = clients._replace(
+        samples=torch.cat(parts), start=start, smallest=int(sizes.min()), largest=int(sizes.max()), kinds=None
+    )
+    return made if clients.kinds is None else balanced(made)
+
+
+def pooled_leg(setting: Setting) -> Setting:
+    """The leg of that client: as many steps as those of a round come to, or E passes."""
+    return setting.model_copy(update={"local_steps": setting.participants * setting.local_steps})
+
+
+def sizes(setting: Setting) -> Owner:
+    """[M]: the samples of each client."""
+    owner = owners(setting.dataset, setting.partition, setting.clients)
+    return np.bincount(owner[owner >= 0], minlength=setting.clients)
+
+
+def steps(setting: Setting) -> int:
+    """SGD steps in the run: R S K. With epochs, those of the clients that take part on average."""
+    if not setting.epochs:
+        return setting.rounds * setting.participants * setting.local_steps
+    held, batch = sizes(setting), setting.batch_size
+    if algorithms.build(setting.algorithm).pools:
+        return setting.rounds * setting.epochs * int(-(-held.sum() // batch))
+    every = setting.epochs * int((-(-held // batch)).sum())  # if all take part
+    return setting.rounds * round(every * setting.participants / setting.clients)
+
+
+def _labels(y: Tensor, dtype: torch.dtype) -> Tensor:
+    """Classes as they are, numbers in the arithmetic's type."""
+    return y.to(dtype) if y.is_floating_point() else y
+
+
+def _weights(loaded: Sequence[datasets.Dataset], dtype: torch.dtype, device: torch.device) -> Tensor | None:
+    if all(data.weight is None for data in loaded):
+        return None
+    ones = [torch.ones(len(data.y)) if data.weight is None else data.weight for data in loaded]
+    return torch.cat([weight.to(device, dtype) for weight in ones])
 
 
 def spans(clients: Clients, lanes: Lanes, client: Tensor) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,8 @@ def factor(n: int, setting: Setting) -> float:
     if setting.sampling == "replacement":
         return 1 / setting.batch_size
     full, rest = divmod(n, setting.batch_size)
-    sizes = ([setting.batch_size] if full else []) + ([rest] if rest and setting.local_steps > full else [])
+    met = setting.epochs > 0 or setting.local_steps > full  # the short batch at the end of a pass
+    sizes = ([setting.batch_size] if full else []) + ([rest] if rest and met else [])
     return max((n - s) / (s * (n - 1)) if n > 1 else 0.0 for s in sizes)
 
 
@@ -44,7 +45,7 @@ def of_samples(objective: Objective, x: Tensor, some: list[int], group: Group) -
 
 def of_draws(objective: Objective, x: Tensor, client: int, step: Gradient) -> tuple[float, float]:
     """sigma^2 of one client at x and its standard error, from minibatches as a first step would draw them."""
-    setting = Setting(**{**objective.setting.model_dump(), "local_steps": 1})
+    setting = Setting(**{**objective.setting.model_dump(), "local_steps": 1, "epochs": 0})
     number = torch.arange(DRAWS, device=x.device)
     seeds = rng.shift(rng.bits(number, rng.EVALUATE, setting.seed, client), 1)
     zero = torch.zeros(1, dtype=x.dtype, device=x.device)

@@ -34,6 +34,9 @@ class Objective:
     """A point is one vector x [d]: the model's parameters in their order."""
 
     def __init__(self, setting: Setting, device: torch.device) -> None:
+        if setting.sampling == "balanced":
+            right = "minibatches are not those of a client's mean loss; shuffle or replacement is right"
+            raise BadInput(f"sampling: balanced; its {right}")
         self.setting = Setting(**{**setting.model_dump(), "dtype": "float64"})
         self.data = datasets.load(setting.dataset, setting.clients)
         self.table, _ = clients.build([self.setting], torch.float64, device)

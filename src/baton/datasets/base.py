@@ -19,10 +19,10 @@ class Dataset(NamedTuple):
     """Training and test samples, and what one sample costs."""
 
     x: Tensor  # [N, ...] as stored: images stay uint8
-    y: Tensor  # [N] int64; zeros where samples carry no label
+    y: Tensor  # [N] int64; zeros where samples carry no label; floats where a number is to be told (regression)
     test_x: Tensor  # [n, ...]
     test_y: Tensor  # [n]
-    classes: int  # 0: no labels, so no accuracy
+    classes: int  # 0: no labels, or numbers instead of classes: no accuracy
     loss: Callable[[Tensor, Tensor], Tensor]  # (model output [b, ...], y [b]) -> [b]
     augment: Callable[[Tensor, Tensor], Tensor] | None = None  # (stored x [b, ...], key) -> x, fresh at each access
     prepare: Callable[[Tensor, torch.dtype], Tensor] | None = None  # stored x -> model input, e.g. normalised
@@ -36,13 +36,25 @@ class Dataset(NamedTuple):
 
 
 def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
-    """What classifying one sample costs: logits [b, classes], y [b] -> [b]."""
+    """What classifying one sample costs: logits [b, classes], y [b] -> [b]; of two classes one logit [b, 1] will do."""
+    if output.shape[-1] == 1:
+        return functional.binary_cross_entropy_with_logits(output.squeeze(-1), y.to(output.dtype), reduction="none")
     return functional.cross_entropy(output, y, reduction="none")
+
+
+def squared_error(output: Tensor, y: Tensor) -> Tensor:
+    """What telling one number costs: output [b, 1], y [b] -> [b]."""
+    return (output.squeeze(-1) - y).square()
 
 
 def prepared(data: Dataset, x: Tensor, dtype: torch.dtype) -> Tensor:
     """Stored samples as the model takes them."""
     return x.to(dtype) if data.prepare is None else data.prepare(x, dtype)
+
+
+def tells_numbers(data: Dataset) -> bool:
+    """Whether a number, not a class, is to be told of each sample."""
+    return data.classes == 0 and data.y.is_floating_point()
 
 
 def by_spec() -> str:
@@ -53,13 +65,16 @@ def by_spec() -> str:
 class Source(NamedTuple):
     """How a data set is loaded, and the settings that go with it unless others are given.
 
-    load(clients, *, options) -> Dataset. Lanes whose specs differ only outside `shape` share one program.
+    load(clients, *, options) -> Dataset. Lanes whose specs differ only outside `shape` share one program. With
+    clients = 0 the samples do not depend on M: they are loaded once, and `datasets.sites` tells how many sites they
+    come from; the partition is then `natural`, or `iid` over 10 clients where they come from nowhere.
     """
 
     load: Callable[..., Dataset]
     model: str
-    clients: int
+    clients: int  # 0: as many as its samples have sites
     partition: str = "iid"
     dtype: str = "float32"
     shape: tuple[str, ...] | None = None  # options that fix the sample's shape; None: all of them
     content: Callable[[], str] | None = None  # a Dataset's, without loading it; None: it has to be loaded
+    sited: bool = False  # whether `clients` is the number of its sites, and no other

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from baton.datasets import cifar10, cinic10, find, idx, official
+from baton import datasets
+from baton.datasets import cifar10, cinic10, find, heart, idx, official
 from baton.datasets.decoded import Arrays
 
 
@@ -17,8 +18,34 @@ class Verdict(NamedTuple):
     state: str  # "official", "other pixels" with the official labels, "other data", or "official counts"
     format: str
     folder: Path
-    train: int  # images
+    train: int
     test: int
+    what: str = "images"
+
+
+class Summary(NamedTuple):
+    """What a data set of one's own, or one that comes with the program, was taken for."""
+
+    spec: str
+    content: str
+    sites: dict[str, tuple[int, int]]  # training and test samples; "all" where there are none
+    shape: tuple[int, ...]  # of a sample
+    classes: int  # 0: a number is to be told
+    notes: tuple[str, ...]
+
+
+def summary(spec: str) -> Summary:
+    """Load a data set that is not one of official files; what is wrong with it raises BadInput."""
+    spec = datasets.spelled(spec)
+    data = datasets.load(spec, datasets.source(spec).clients)
+    sites = {"all": (len(data.y), len(data.test_y))}
+    if data.owner is not None:
+        count = max(len(data.names), int(data.owner.max()) + 1)
+        names = data.names or tuple(map(str, range(count)))
+        train = data.owner.bincount(minlength=count).tolist()
+        tests = [0] * count if data.test_owner is None else data.test_owner.bincount(minlength=count).tolist()
+        sites |= {name: (a, b) for name, a, b in zip(names, train, tests, strict=True)}
+    return Summary(spec, data.content, sites, tuple(data.x.shape[1:]), data.classes, data.notes)
 
 
 def check(name: str) -> Verdict:
@@ -31,6 +58,10 @@ def check(name: str) -> Verdict:
         elif name == "cifar10":
             arrays = cifar10.decode(found)
             state = _cifar10_state(arrays)
+        elif name == "heart":
+            data = heart.dataset([heart.hospital(path) for path in found.files])
+            state = "official" if heart.digest(found) == official.HEART_VALUES else "other data"
+            return Verdict(name, state, found.format, found.folder, len(data.y), len(data.test_y), "patients")
         else:
             arrays = cinic10.decode(found)
             state = _cinic10_state(arrays)

@@ -1,6 +1,7 @@
 """What tells the samples of a data set from others under the same name: 16 hex digits of their SHA-256."""
 
 import hashlib
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,9 +22,20 @@ def of_arrays(arrays: Iterable[NDArray[Any]]) -> str:
 
 
 def of_dataset(data: Dataset) -> str:
-    """Of all tensors of a data set, its owners and its classes among them."""
+    """Of all tensors of a data set, its owners, weights and classes among them, and of the names of its sites.
+
+    What a data set has not got is left out, so that those of before there was such a thing keep their ids.
+    """
     tensors = (data.x, data.y, data.test_x, data.test_y, torch.tensor(data.classes), data.owner)
-    return _digest(_part(each) for each in tensors if each is not None)
+    parts = [_part(each) for each in tensors if each is not None]
+    for field in ("test_owner", "weight"):
+        if (own := getattr(data, field)) is not None:
+            kind, shape, held = _part(own)
+            parts.append((f"{field} {kind}", shape, held))
+    if data.names:
+        text = np.frombuffer(json.dumps(data.names).encode(), np.uint8)
+        parts.append(("names", (len(data.names),), text))
+    return _digest(parts)
 
 
 def _part(tensor: Tensor) -> Part:

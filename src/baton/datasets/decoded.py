@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,29 +34,44 @@ class Arrays(NamedTuple):
     test_y: NDArray[np.int64]  # [n]
 
 
-class Kept(NamedTuple):
+A = TypeVar("A", bound=tuple[NDArray[Any], ...])  # Arrays, or another NamedTuple of arrays
+
+
+class Kept(NamedTuple, Generic[A]):
     """A decoded data set."""
 
-    arrays: Arrays
+    arrays: A
     content: str  # what tells it from another, however its files were packed
 
 
-def cached(name: str, files: Sequence[Path], decode: Callable[[], Arrays]) -> Kept:
-    """What `decode` gives, from the cache if these very files were decoded before; without one if it cannot be kept."""
-    folder = cache() / "decoded" / f"{name}-{fingerprint(files)}"
-    found = _read(folder)
+def cached(
+    name: str,
+    files: Sequence[Path],
+    decode: Callable[[], A],
+    kind: type[Any] = Arrays,
+    content: Callable[[A], str] | None = None,
+    how: str = "",
+    most: int = KEPT,
+) -> Kept[A]:
+    """What `decode` gives, from the cache if these very files were decoded before; without one if it cannot be kept.
+
+    kind: of the arrays; content: of them, where it is not all of them; how: what else decoding depends on; most:
+    copies to keep.
+    """
+    folder = cache() / "decoded" / f"{name}-{fingerprint(files, how)}"
+    found = _read(folder, kind)
     if found is not None:
         return found
     made = decode()
-    content = of_arrays(made)
-    if _write(folder, Kept(made, content)) and (kept := _read(folder)):
+    told = content(made) if content else of_arrays(made)
+    if _write(folder, Kept(made, told), most) and (kept := _read(folder, kind)):
         return kept
-    return Kept(Arrays(*(np.require(getattr(made, field), None, ["C", "W"]) for field in Arrays._fields)), content)
+    return Kept(kind(*(np.require(array, None, ["C", "W"]) for array in made)), told)
 
 
-def fingerprint(files: Sequence[Path]) -> str:
+def fingerprint(files: Sequence[Path], how: str = "") -> str:
     """16 hex digits of the files' places, sizes and times of change; a time can be set back, the inode's cannot."""
-    digest = hashlib.sha256(f"{VERSION}".encode())
+    digest = hashlib.sha256(f"{VERSION}{how}".encode())
     for path in files:
         stat = os.stat(path)
         own = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
@@ -68,41 +83,41 @@ def _checksum(path: Path) -> int:
     return zlib.crc32(np.memmap(path, np.uint8, "r").data)
 
 
-def _checksums(folder: Path, content: str) -> list[int]:
-    with ThreadPoolExecutor(len(Arrays._fields)) as pool:  # crc32 lets go of the interpreter's lock
-        arrays = pool.map(_checksum, (folder / f"{field}.npy" for field in Arrays._fields))
+def _checksums(folder: Path, content: str, kind: type[Any]) -> list[int]:
+    with ThreadPoolExecutor(len(kind._fields)) as pool:  # crc32 lets go of the interpreter's lock
+        arrays = pool.map(_checksum, (folder / f"{field}.npy" for field in kind._fields))
         return [*arrays, zlib.crc32(content.encode())]
 
 
-def _read(folder: Path) -> Kept | None:
+def _read(folder: Path, kind: type[Any] = Arrays) -> Kept[Any] | None:
     """The arrays kept here, if they are what was written."""
     try:
         said = json.loads((folder / "checksums.json").read_text())
         content = str(said["content"])
-        if said["crc32"] != _checksums(folder, content):
+        if said["crc32"] != _checksums(folder, content, kind):
             return None
         # Mode "c": writing to a tensor of these would change its own copy of the page, never the file.
-        found = Arrays(*(np.load(folder / f"{field}.npy", "c", allow_pickle=False) for field in Arrays._fields))
+        found = kind(*(np.load(folder / f"{field}.npy", "c", allow_pickle=False) for field in kind._fields))
         os.utime(folder)
     except (OSError, ValueError, EOFError, TypeError, KeyError):
         return None
     return Kept(found, content)
 
 
-def _write(folder: Path, made: Kept) -> bool:
+def _write(folder: Path, made: Kept[Any], most: int) -> bool:
     """Whether the arrays now lie in the cache."""
     temporary = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        for field in Arrays._fields:
-            np.save(temporary / f"{field}.npy", getattr(made.arrays, field), allow_pickle=False)
-        said = {"content": made.content, "crc32": _checksums(temporary, made.content)}
+        for field, array in made.arrays._asdict().items():
+            np.save(temporary / f"{field}.npy", array, allow_pickle=False)
+        said = {"content": made.content, "crc32": _checksums(temporary, made.content, type(made.arrays))}
         (temporary / "checksums.json").write_text(json.dumps(said))
         if folder.exists():  # damaged, or another process was as fast
             shutil.rmtree(folder)
         os.rename(temporary, folder)
-        _prune(folder)
+        _prune(folder, most)
     except OSError:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -110,10 +125,10 @@ def _write(folder: Path, made: Kept) -> bool:
     return True
 
 
-def _prune(kept: Path) -> None:
+def _prune(kept: Path, most: int) -> None:
     """Remove the longest unused copies of this data set, and what crashes left half written."""
     name = kept.name.rpartition("-")[0]
     copies = sorted(kept.parent.glob(f"{name}-*"), key=lambda path: path.stat().st_mtime, reverse=True)
     left = [path for path in kept.parent.glob(f".{name}-*") if path.stat().st_mtime < time.time() - 86_400]
-    for path in (*copies[KEPT:], *left):
+    for path in (*copies[most:], *left):
         shutil.rmtree(path, ignore_errors=True)

@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
+import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -186,14 +187,18 @@ def _unpack(archive: Path, folder: Path) -> None:
     try:
         inside = temporary / "inside"
         inside.mkdir()
-        with tarfile.open(archive, "r:gz") as tar:
-            tar.extractall(inside, filter="data")
+        if archive.suffix == ".zip":
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(inside)  # which drops drives, leading slashes and ..
+        else:
+            with tarfile.open(archive, "r:gz") as tar:
+                tar.extractall(inside, filter="data")
         found = list(inside.iterdir())
         source = found[0] if len(found) == 1 and found[0].is_dir() else inside
         if folder.exists():  # incomplete, or it would not have been fetched
             shutil.rmtree(folder)
         os.rename(source, folder)
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise BadInput(f"data: {archive}: cannot be unpacked ({error}); delete it and get it again") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

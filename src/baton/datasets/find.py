@@ -58,6 +58,14 @@ LAYOUTS: dict[str, tuple[Layout, ...]] = {
             what="train and test of CINIC-10.tar.gz, or other folders of ten class folders of 32 x 32 images,",
         ),
     ),
+    "heart": (
+        Layout(
+            "hospital files",
+            ("heart",),
+            tuple(f"processed.{site}.data" for site in ("cleveland", "hungarian", "switzerland", "va")),
+            what="the four processed.*.data files of heart+disease.zip",
+        ),
+    ),
 }
 
 

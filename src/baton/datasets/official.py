@@ -84,7 +84,21 @@ DOWNLOADS: dict[str, Download] = {
         ),
         archive=True,
     ),
+    "heart": Download(
+        "heart",
+        (
+            Remote(
+                "heart+disease.zip",
+                "sha256:b17cd273da9ce1caa4710fce80227ea454d4dbf9fcbc8e6a9121672751563adc",
+                ("https://archive.ics.uci.edu/static/public/45/",),
+            ),
+        ),
+        archive=True,
+    ),
 }
+
+# SHA-256 of the values in heart's four files, in the order they are read: missing ones may be spelled in many ways.
+HEART_VALUES = "d1eb413089b57de9bbdae628910cadfbaad2c35cfad6cfbe4f5a467cb1745a4b"
 
 # SHA-256 of the four IDX files unpacked, in the order they are read: gzip may pack the same bytes in many ways.
 IDX_CONTENT: dict[str, tuple[str, ...]] = {

@@ -27,8 +27,10 @@ def checked(data: object, name: str, loader: Callable[..., Any]) -> Dataset:
         raise wrong(f"classes={data.classes!r}", "a number, 0 where there are no labels,")
     for x, y in (("x", "y"), ("test_x", "test_y")):
         samples, labels = getattr(data, x), getattr(data, y)
-        if labels.dim() != 1 or labels.dtype != torch.int64:
-            raise wrong(f"{y} of shape {tuple(labels.shape)} in {labels.dtype}", "one torch.int64 a sample")
+        kind = labels.dtype == torch.int64 or (labels.is_floating_point() and not data.classes)
+        if labels.dim() != 1 or not kind:
+            right = "one torch.int64 a sample" if data.classes else "one torch.int64, or one number to tell, a sample"
+            raise wrong(f"{y} of shape {tuple(labels.shape)} in {labels.dtype}", right)
         if samples.shape[:1] != labels.shape or not len(labels):
             rows = len(samples) if samples.dim() else "no"
             raise wrong(f"{rows} rows of {x} and {len(labels)} of {y}", "as many, at least one,")
@@ -41,9 +43,22 @@ def checked(data: object, name: str, loader: Callable[..., Any]) -> Dataset:
         given = getattr(data, field)
         if not callable(given) and (given is not None or field == "loss"):
             raise wrong(f"{field} as a {type(given).__name__}", "a function")
-    owner = data.owner
-    if owner is not None and not isinstance(owner, Tensor):
-        raise wrong(f"owner as a {type(owner).__name__}", "a tensor, or None,")
-    if owner is not None and (owner.shape != data.y.shape or owner.dtype != torch.int64):
-        raise wrong(f"owner of shape {tuple(owner.shape)} in {owner.dtype}", "one torch.int64 a sample")
-    return data._replace(content=of_dataset(data))
+    for field, like in (("owner", data.y), ("test_owner", data.test_y)):
+        owner = getattr(data, field)
+        if owner is not None and not isinstance(owner, Tensor):
+            raise wrong(f"{field} as a {type(owner).__name__}", "a tensor, or None,")
+        if owner is not None and (owner.shape != like.shape or owner.dtype != torch.int64):
+            raise wrong(f"{field} of shape {tuple(owner.shape)} in {owner.dtype}", "one torch.int64 a sample")
+    return _weighed(data, wrong)._replace(content=of_dataset(data))
+
+
+def _weighed(data: Dataset, wrong: Callable[[str, str], BadInput]) -> Dataset:
+    """Weights on a scale on which the least is 1: only ratios matter, and a batch sums to 1 or more."""
+    weight = data.weight
+    if weight is None:
+        return data
+    if not isinstance(weight, Tensor) or weight.shape != data.y.shape or not weight.is_floating_point():
+        raise wrong("a weight that is not one number a training sample", "a tensor like y, of floats, or None,")
+    if not bool(weight.isfinite().all() and (weight >= 0).all() and weight.any()):
+        raise wrong(f"weight from {weight.min():g} to {weight.max():g}", "0 or more, not all 0,")
+    return data._replace(weight=weight / weight[weight > 0].min())

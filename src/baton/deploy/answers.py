@@ -8,9 +8,11 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from baton.lanes import Params
 from baton.sites.visit import Answer
 from baton.store import files
 
+MODEL, SQUARE = "model/", "square/"  # what the names of an answer's leaves begin with
 NAME = re.compile(r"leg-(\d+)\.(\d+)\.safetensors")
 
 
@@ -42,7 +44,7 @@ class Answers:
         try:
             tensors, about = files.load(path), files.about(path)
             samples, steps = about.pop("samples"), about.pop("steps")
-            answer = Answer(tensors, samples, steps) if steps >= 0 else None
+            answer = Answer(_of(MODEL, tensors), samples, steps, _of(SQUARE, tensors)) if steps >= 0 else None
             return Outcome(answer=answer, **about)
         except (files.Damaged, KeyError, TypeError):
             path.unlink(missing_ok=True)  # as if it had not come: it is asked for again
@@ -54,10 +56,16 @@ class Answers:
         facts = {"samples": answer.samples, "steps": answer.steps} if answer else {"samples": 0, "steps": -1}
         about = {**found._asdict(), **facts}
         del about["answer"]
-        files.save(self._path(leg), answer.model if answer else {}, about, keep=True)
+        parts = {MODEL: answer.model, SQUARE: answer.square} if answer else {}
+        tensors = {part + name: leaf for part, leaves in parts.items() for name, leaf in leaves.items()}
+        files.save(self._path(leg), tensors, about, keep=True)
 
     def forget(self, round: int) -> None:
         """Rounds before this one are in the checkpoint."""
         for path in list(self.folder.iterdir()):
             if (match := NAME.fullmatch(path.name)) and int(match[1]) < round:
                 path.unlink(missing_ok=True)
+
+
+def _of(part: str, tensors: Params) -> Params:
+    return {name.removeprefix(part): leaf for name, leaf in tensors.items() if name.startswith(part)}

@@ -14,6 +14,18 @@ def doubt(answer: Answer, order: Order, norm: float = 0.0) -> str:
     norm: how far a leg may move its model; 0: any way.
     """
     given, made = order.model, answer.model
+    if wrong := _unlike(made, given) or _unlike(answer.square, given if order.still else {}):
+        return wrong
+    most = order.local_steps or math.inf  # of passes it depends on its samples
+    if answer.samples < 0 or not 0 <= answer.steps <= most:
+        return f"{answer.samples} samples and {answer.steps} steps"
+    moved = distance(given, made)
+    if norm and not moved <= norm:
+        return f"a displacement of {moved:.3g}, above the limit of {norm:g}"
+    return ""
+
+
+def _unlike(made: Params, given: Params) -> str:
     if made.keys() != given.keys():
         return "other leaves than it was sent"
     for name, leaf in given.items():
@@ -21,14 +33,7 @@ def doubt(answer: Answer, order: Order, norm: float = 0.0) -> str:
             return f"{name} in {made[name].dtype}, not {leaf.dtype}"
         if made[name].shape != leaf.shape:
             return f"{name} of shape {tuple(made[name].shape)}, not {tuple(leaf.shape)}"
-    if not all(bool(leaf.isfinite().all()) for leaf in made.values()):
-        return "numbers that are not finite"
-    if answer.samples < 0 or not 0 <= answer.steps <= order.local_steps:
-        return f"{answer.samples} samples and {answer.steps} steps"
-    moved = distance(given, made)
-    if norm and not moved <= norm:
-        return f"a displacement of {moved:.3g}, above the limit of {norm:g}"
-    return ""
+    return "" if all(bool(leaf.isfinite().all()) for leaf in made.values()) else "numbers that are not finite"
 
 
 def distance(a: Params, b: Params) -> float:

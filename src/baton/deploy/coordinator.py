@@ -17,6 +17,7 @@ from baton.deploy import measure
 from baton.deploy.answers import Answers, Outcome
 from baton.deploy.books import Account, Books
 from baton.deploy.carrier import Carrier, Task, passing
+from baton.deploy.fits import fits
 from baton.deploy.like import like
 from baton.deploy.messages import Here, Look
 from baton.deploy.rules import Desk, Place, Rules
@@ -62,6 +63,7 @@ class Coordinator:
     ) -> None:
         if len(rules.sites) != setting.clients:
             raise BadInput(f"sites: {len(rules.sites)} of them for clients = {setting.clients}; as many is right")
+        fits(setting)
         self.setting, self.rules, self.store, self.desk = setting, rules, store, desk or Desk()
         self.server = Server(setting, like(setting), self._post)
         self.carrier = Carrier(setting.to_json(), rules, transport, self.desk)

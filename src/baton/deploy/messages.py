@@ -87,6 +87,7 @@ WHYS = {  # all that a site ever says of what went wrong: nothing of its data is
     "message": "it cannot read what it was sent",
     "version": "it has another version of Baton",
     "code": "the run names code that is not Baton's own",
+    "files": "the run names files, and it opens its own alone",
     "algorithm": "its policy does not accept this algorithm",
     "model": "its policy does not accept this model",
     "steps": "its policy does not accept so many local steps",

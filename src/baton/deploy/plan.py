@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from baton import regular
+from baton.deploy.fits import fits
 from baton.deploy.rules import Rules
 from baton.errors import BadInput, nearest
 from baton.setting import Setting
@@ -204,7 +205,9 @@ def _setting(
         given |= {"dataset": f"sites:of={name}-{digest},{counts}", "partition": "natural"}
     elif "dataset" not in given:
         raise BadInput("data: missing; what the sites' rows look like, or a dataset in [run], is right")
-    setting = Setting(**{**given, "clients": len(sites), "failures": "real", "on_failure": then})
+    given |= {"clients": len(sites), "on_failure": then}
+    fits(Setting(**{**given, "failures": "none"}))
+    setting = Setting(**{**given, "failures": "real"})
     if setting.theirs:
         raise BadInput(f"run: {setting.paths[0]} is code of your own; sites run Baton's own alone")
     return setting

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from baton import algorithms, regular
+from baton.deploy.fits import in_files
 from baton.errors import BadInput, nearest
 from baton.models import MODELS
 from baton.names import bind, option, options
@@ -52,11 +53,13 @@ class Policy(BaseModel):
             raise No("algorithm")
         if not _accepted(setting.model, self.models, MODELS):
             raise No("model")
-        if setting.local_steps > self.most_steps:
+        if in_files(setting):
+            raise No("files")
+        if steps(setting.local_steps, setting.epochs, setting.batch_size, samples) > self.most_steps:
             raise No("steps")
         if samples < self.least_samples:
             raise No("samples")
-        if not self.sizes and _tells_sizes(setting.algorithm):
+        if not self.sizes and _tells_sizes(setting):
             raise No("sizes")
 
 
@@ -65,12 +68,18 @@ def _accepted(spec: str, names: list[str], known: dict[str, Any]) -> bool:
     return name in known and (not names or name in names)
 
 
-def _tells_sizes(spec: str) -> bool:
-    """Whether an algorithm weighs by samples, or takes as many steps as there are batches."""
+def steps(local_steps: int, epochs: int, batch_size: int, samples: int) -> int:
+    """Of a leg at a site that holds so many, at most."""
+    return epochs * -(-samples // batch_size) if epochs else local_steps
+
+
+def _tells_sizes(setting: Setting) -> bool:
+    """Whether a run weighs by samples, or takes as many steps as there are batches."""
+    spec = setting.algorithm
     _, make, given = bind("algorithm", spec, algorithms.ALGORITHMS)
     weighting = options(make)["weighting"].default if "weighting" in options(make) else "uniform"
     weighting = given.get("weighting", weighting)
-    return weighting == "size" or bool(option("algorithm", spec, algorithms.ALGORITHMS, "passes"))
+    return weighting == "size" or setting.epochs > 0 or bool(option("algorithm", spec, algorithms.ALGORITHMS, "passes"))
 
 
 def read(path: Path) -> Policy:

@@ -18,10 +18,11 @@ from baton.deploy.frames import Garbled, refusal
 from baton.deploy.keeping import Keeping
 from baton.deploy.like import like
 from baton.deploy.messages import Evaluate, Half, Halved, Here, Look, Message, Sums, Train, Trained
-from baton.deploy.policy import No, Policy
+from baton.deploy.policy import No, Policy, steps
 from baton.deploy.wire import packed, unpacked
 from baton.errors import BadInput
 from baton.lanes import Params
+from baton.metrics import predicted
 from baton.setting import Setting
 from baton.sites.halves import Begin, ClientHalf, Up
 from baton.sites.visit import Answer, Order, Own, visit, with_lane, without_lane
@@ -100,12 +101,15 @@ class Site:
 
     def _check(self, own: Own, order: Order, names: set[str] | None = None) -> None:
         """An order that this run could have, and the policy accepts."""
-        if order.local_steps > self.policy.most_steps:
-            raise No("steps")
-        if order.local_steps < 1 or order.batch_size < 1 or order.round < 0:
+        if min(order.local_steps, order.epochs, order.round) < 0 or order.batch_size < 1:
             raise No("message")
+        if bool(order.local_steps) == bool(order.epochs):
+            raise No("message")
+        count = steps(order.local_steps, order.epochs, order.batch_size, len(self.samples.y))
+        if count > self.policy.most_steps:
+            raise No("steps")
         sizes = own.net.sizes()
-        for given in (order.model, order.anchor, order.shift):
+        for given in (order.model, order.anchor, order.shift, order.stiff):
             if given is not None and not _alike(given, sizes, own.net.dtype, names):
                 raise No("message")
 
@@ -170,7 +174,7 @@ class Site:
         for places in torch.split(torch.arange(len(y)), BLOCK):
             output = own.legs.outputs(with_lane(model), pool, places)[0]
             loss += float(own.data.loss(output, y[places]).double().sum())
-            right += float((output.argmax(-1) == y[places]).sum()) if own.data.classes else float(len(places))
+            right += float((predicted(output) == y[places]).sum()) if own.data.classes else float(len(places))
         noisy = [each * (1 + self._noise()) for each in (loss, right)]
         return noisy[0], noisy[1], float(len(y))
 

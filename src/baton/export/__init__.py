@@ -25,6 +25,8 @@ def check(to: str, out: Path | None, uri: str | None) -> str:
     if uri is not None:
         return uri
     folder = to in ("tensorboard", "mlflow")
+    if str(out) == "-" and to != "csv":
+        raise BadInput(f"out: '-' is standard output, which takes text: --to csv is right, or a path for {to}")
     if out is None:
         example = "DIR" if folder else f"runs.{to}"
         raise BadInput(f"out: not given; --out {example} is right" + (", or --uri URI" if to == "mlflow" else ""))

@@ -105,4 +105,4 @@ def need(to: str, *modules: str) -> list[Any]:
         return [importlib.import_module(name) for name in modules]
     except ImportError:
         package = "pyarrow" if to == "parquet" else to
-        raise BadInput(f"export: --to {to} needs the package {package}; pip install 'baton[{to}]'") from None
+        raise BadInput(f"export: --to {to} needs the package {package}; pip install 'baton-fl[{to}]'") from None

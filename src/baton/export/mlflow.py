@@ -13,7 +13,7 @@ from baton.errors import BadInput
 from baton.export.choice import Choice, Past, labels, need, pasts, read
 from baton.export.table import whole
 from baton.store import Run
-from baton.store.columns import METRICS
+from baton.store.columns import METRICS, further
 
 BATCH = 900  # metrics a call; MLflow takes 1000 entries, parameters included
 PAGE = 1000  # runs a search
@@ -134,7 +134,7 @@ def _steps(client: Any, target: Any) -> dict[str, set[int]]:
 
 def _points(run: Run, there: dict[str, set[int]]) -> Iterator[tuple[int, tuple[str, float]]]:
     """(round, (metric, value)) by round, finite values that MLflow does not have."""
-    columns = {name: run.metrics[name] for name in METRICS if name in run.metrics}
+    columns = {name: run.metrics[name] for name in (*METRICS, *further(run.metrics)) if name in run.metrics}
     for row, step in enumerate(run.metrics["round"].astype(int).tolist()):
         for name, values in columns.items():
             if np.isfinite(values[row]) and step not in there.get(name, ()):

@@ -12,7 +12,7 @@ import numpy as np
 from baton.export.choice import Choice, Past, labels, need, pasts, read
 from baton.export.table import whole
 from baton.store import Run
-from baton.store.columns import METRICS
+from baton.store.columns import METRICS, further
 
 FILE = "events.out.tfevents.baton"  # one a folder: written again, it is replaced
 LONGEST = 200  # characters of a folder's name
@@ -75,7 +75,8 @@ def _events(tb: _Modules, run: Run, past: Past) -> Iterator[Any]:
     for field, value in run.setting.model_dump().items():
         _fill(start.hparams[field], value)
     yield _session(tb, past.began, tb.hparams.SESSION_START_INFO_TAG, session_start_info=start)
-    columns = [(tag(name), run.metrics[name]) for name in METRICS if name in run.metrics]
+    every = (*METRICS, *further(run.metrics))
+    columns = [(tag(name), run.metrics[name]) for name in every if name in run.metrics]
     for row, round in enumerate(run.metrics["round"].astype(int).tolist()):
         found = [(name, values[row]) for name, values in columns if np.isfinite(values[row])]
         values = [tb.summary.Summary.Value(tag=name, simple_value=value) for name, value in found]

@@ -32,6 +32,7 @@ class Call(NamedTuple):
     beside: frozenset[int]  # calls whose server sides had to be trained before
     more: int  # numbers that go down with each model
     up: bool  # whether the trained models go to the server
+    there: bool = False  # whether these clients have the model already: no hand-over
 
 
 class Trace(NamedTuple):
@@ -122,6 +123,7 @@ class Counting:
         self.now, self.sizes, self.own, self.small, self.seen = now, sizes, set(clients_hold), small, seen
         self.calls: list[Call] = []
         self.brought: set[int] = set()  # calls whose models were brought to the server; CLIENT: as above
+        self.given: dict[tuple[int, ...] | None, set[int]] = {}  # memory that these places were given, or made
 
     def train(
         self,
@@ -132,27 +134,41 @@ class Counting:
         anchor: Params | None = None,
         shift: Params | None = None,
         sent: Params | None = None,
+        rate: Tensor | None = None,  # noqa: ARG002
+        still: bool = False,
+        stiff: Params | None = None,
     ) -> Reply:
         """Writes the call down, and answers with models that are its own."""
         mine = [self.seen.of(leaf) for name, leaf in x.items() if name in self.own]
         rest = [self.seen.of(leaf) for name, leaf in x.items() if name not in self.own]
         raws = {origin.raw for origin in mine}
         source = raws.pop() if len(raws) == 1 else None
-        needed = [self.seen.of(leaf) for given in (anchor, shift, sent) for leaf in (given or {}).values()]
+        told = [given for given in (anchor, shift, sent, stiff) if given]
+        needed = [self.seen.of(leaf) for given in told for leaf in given.values()]
         if source is None or source in self.brought:  # it comes from the server, as all else
             source, needed = None, [*mine, *needed]
         self.seen.looked_at(needed)
         ready = frozenset[int]().union(*(origin.calls for origin in needed))
         beside = frozenset[int]().union(*(origin.calls for origin in rest))
-        numbers = sum(self._numbers(given) for given in (anchor, shift, sent) if given)
+        has = self.given.setdefault(clients.places, set()) if clients.places else set[int]()
+        old = has if still else set[int]()  # who stands still and looks has it from the visit before
+        numbers = sum(self._numbers(given, old) for given in told)
+        there = all(_memory(leaf) in old for leaf in x.values())
         number = len(self.calls)
         held = SERVER if source is None else source
-        self.calls.append(Call(clients.index.numel(), clients.places, held, ready, beside, numbers, False))
+        self.calls.append(Call(clients.index.numel(), clients.places, held, ready, beside, numbers, False, there))
         shape, kind = clients.index.shape, self.now.lr.dtype
         own = _Origin(frozenset([number]), number)
         made = {name: self.seen.put(_some((*shape, *self.small[name]), kind, 1 + number), own) for name in x}
-        steps = torch.full(shape, self.now.local_steps)
-        return Reply(made, lambda: Facts(torch.ones(shape, dtype=torch.int64), steps, steps.to(kind)), None, True)
+        has.update(_memory(leaf) for given in (x, *told, made) for leaf in given.values())
+        steps = torch.full(shape, self.now.local_steps or 1)
+        square = {n: self.seen.put(leaf.square(), own) for n, leaf in made.items()} if still else None
+        ones = torch.ones(shape, dtype=torch.int64)
+        return Reply(made, lambda: Facts(ones, steps, steps.to(kind)), None, True, square)
+
+    def pool(self, x: Params) -> Reply:
+        """One leg, at the server."""
+        return self.train(x, Cohort(torch.zeros(len(self.now.lr), dtype=torch.int64)))
 
     def home(self, x: Params) -> Params:
         """The model is at the server from here on."""
@@ -166,10 +182,12 @@ class Counting:
         mine = {name: leaf for name, leaf in x.items() if name in self.own}
         return mine, {name: leaf for name, leaf in x.items() if name not in self.own}
 
-    def _numbers(self, given: Params) -> int:
-        """In one lane's tensors; those that stand for a parameter count as the parameter does."""
+    def _numbers(self, given: Params, old: set[int]) -> int:
+        """In one lane's tensors, but for old ones; those that stand for a parameter count as the parameter does."""
         total = 0
         for name, leaf in given.items():
+            if _memory(leaf) in old:
+                continue
             same = name in self.sizes and tuple(leaf.shape[-len(self.small[name]) :]) == self.small[name]
             total += _count(self.sizes[name]) if same else leaf[0].numel()
         return total

@@ -124,12 +124,13 @@ def _legs(price: Prices, call: Call, work: Done) -> _Legs:
     work = work.part(lambda x: x[..., at])
     ones = torch.ones_like(work.samples)
     tried, came = ones if work.tried is None else work.tried, ones if work.came is None else work.came
-    peers = call.source != SERVER
-    down = tried * (price.item * call.more + (0 if peers else price.model))
-    handed = Traffic(torch.zeros_like(down), down, tried * (price.model if peers else 0))
+    peers, model = call.source != SERVER, 0 if call.there else price.model
+    down = tried * (price.item * call.more + (0 if peers else model))
+    handed = Traffic(torch.zeros_like(down), down, tried * (model if peers else 0))
     crossed = step(price, work.samples * came, work.steps * came * work.clipped)
     back = came * (price.model if call.up else 0)
-    return _Legs(handed, crossed, back, tried, work._replace(samples=work.samples * came, steps=work.steps * came))
+    messages = tried if model or (price.model and call.more) else torch.zeros_like(tried)
+    return _Legs(handed, crossed, back, messages, work._replace(samples=work.samples * came, steps=work.steps * came))
 
 
 def round_(price: Prices, trace: Trace, work: Done) -> Traffic:

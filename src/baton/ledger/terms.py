@@ -42,6 +42,10 @@ def terms(algorithm: Algorithm, net: Net, sides: Sides | None, now: Now) -> Term
     now: of any round, for one lane.
     """
     hold, sizes, price = held_by_clients(net, sides), net.sizes(), prices(algorithm.split, net, sides)
+    if not algorithm.sends:
+        price = price._replace(item=0, model=0)
+    if algorithm.pools:  # where everything is, everything is computed
+        price = price._replace(client_flops=0, server_flops=price.client_flops)
     first = algorithm.kind(0)
     alone, begins = count(algorithm, sizes, hold, now._replace(round=0, kind=first))
     if algorithm.kind is Algorithm._field_defaults["kind"]:

@@ -27,13 +27,16 @@ def choose(
     threads: int,
     form: Split | None = None,
     sides: Sides | None = None,
+    elastic: bool = False,
 ) -> Legs:
     """For this model, these data and the device they are on; clipped: whether any lane clips its gradients.
 
+    elastic: whether steps may be pulled by a force of its own at each parameter, which torch's legs alone do.
     A model with sides is trained in split form and in no other way; a way to train it whole only evaluates it.
     """
     if form is None or sides is None:
-        return _kernels(net, data, clients, precision, threads) or _torch(net, data, clients, clipped, threads)
+        quick = None if elastic else _kernels(net, data, clients, precision, threads)
+        return quick or _torch(net, data, clients, clipped, threads)
     found = _split_kernels(net, data, clients, threads, form, sides)
     if found is not None:
         return found
@@ -68,5 +71,5 @@ def _split_kernels(net: Net, data: Dataset, clients: Clients, threads: int, form
 
 
 def _usual(net: Net, data: Dataset) -> bool:
-    """What all kernels are for."""
-    return data.loss is cross_entropy and net.dtype == torch.float32
+    """What all kernels are for; one logit has another loss."""
+    return data.loss is cross_entropy and net.dtype == torch.float32 and net.width() > 1

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from baton.clients import Batches
-from baton.lanes import Params, per_lane
+from baton.lanes import Params, per_lane, zeros
 from baton.seam import Local
 
 
@@ -27,6 +27,7 @@ class Step(NamedTuple):
     anchor: Params | None = None  # [N, ...], or fewer: as x below; None: where the leg starts
     shift: Params | None = None  # [N, ...], or fewer
     ragged: bool = False  # whether a leg may have fewer than K steps: its last batches are empty, and not taken
+    stiff: Params | None = None  # [N, ...], or fewer: a pull of its own at each parameter; of plain legs alone
 
 
 class Legs(Protocol):
@@ -59,6 +60,30 @@ def directed(legs: Legs, x: Params, step: Step, batches: Batches, inverse: Tenso
     quick = getattr(legs, "directed", None)
     made: tuple[Params, Params] = (quick or partial(measured, legs))(x, step, batches, inverse)
     return made
+
+
+class Still:
+    """Legs that take all their gradients where they start: K calls of one step each, on any way of training."""
+
+    square: Params  # [N, ...] the mean square of the gradients of the last call
+
+    def __init__(self, legs: Legs) -> None:
+        self.legs, self.way, self.outputs = legs, legs.way, legs.outputs
+
+    def train(self, x: Params, step: Step, batches: Batches) -> Params:
+        """x - lr (the sum of K gradients taken at x); what a step adds to a gradient counts as part of it."""
+        taken = (batches.weight.sum(2) > 0).sum(1).clamp(min=1).to(step.lr.dtype)
+        step, x = step._replace(momentum=None), repeated(x, len(step.lr))
+        inverse = inverse_of(torch.ones_like(step.lr), step.lr)
+        total, square = zeros(x), zeros(x)
+        for k in range(batches.places.shape[1]):
+            one = self.legs.train(x, step, Batches(*(field[:, k : k + 1].contiguous() for field in batches)))
+            for n, leaf in one.items():
+                way = x[n] - leaf
+                total[n] += way
+                square[n] += (way * per_lane(inverse, leaf)).square_()
+        self.square = {n: leaf.div_(per_lane(taken, leaf)) for n, leaf in square.items()}
+        return {n: leaf - total[n] for n, leaf in x.items()}
 
 
 def shift_of(local: Local, kept: Params, sent: Params) -> Params:

@@ -66,8 +66,10 @@ def gradient(net: Net, data: Dataset, threads: int = 1) -> Gradient:
 
 def begun(step: Step, x: Params) -> Step:
     """The step of legs that start at x [N, ...]: anchor and shift, where they are used, a lane for each."""
-    anchor = None if step.pull is None else repeated(x if step.anchor is None else step.anchor, len(step.lr))
-    return step._replace(anchor=anchor, shift=None if step.shift is None else repeated(step.shift, len(step.lr)))
+    count, pulled = len(step.lr), step.pull is not None or step.stiff is not None
+    anchor = repeated(x if step.anchor is None else step.anchor, count) if pulled else None
+    shift, stiff = (None if given is None else repeated(given, count) for given in (step.shift, step.stiff))
+    return step._replace(anchor=anchor, shift=shift, stiff=stiff)
 
 
 def rates(step: Step, weight: Tensor) -> Tensor:
@@ -93,6 +95,8 @@ def sgd(
         d = d + per_lane(step.weight_decay, leaf) * leaf
         if step.pull is not None and step.anchor is not None:
             d = d + per_lane(step.pull, leaf) * (leaf - step.anchor[name])
+        if step.stiff is not None and step.anchor is not None:
+            d = d + step.stiff[name] * (leaf - step.anchor[name])
         if step.shift is not None:
             d = d + step.shift[name]
         if step.momentum is not None:

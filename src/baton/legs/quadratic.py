@@ -33,11 +33,11 @@ class Quadratics(Plain):
             hessian = (hessian + hessian.mT) / 2
         x = repeated(x, len(step.lr))
         step, velocity, lr = begun(step, x), None, rates(step, batches.weight)
-        if not self.clipped:
+        if not self.clipped and step.stiff is None:
             return {"x": _affine(x["x"], hessian, slope, lr if step.ragged else lr[:1], step)}
         for a, c, rate in zip(hessian.unbind(1), slope.unbind(1), lr, strict=True):
             g = {"x": torch.baddbmm(c.unsqueeze(-1), a, x["x"].unsqueeze(-1)).squeeze(-1)}
-            x, velocity = sgd(x, g, step._replace(lr=rate), norm(g), velocity)
+            x, velocity = sgd(x, g, step._replace(lr=rate), norm(g) if self.clipped else None, velocity)
         return x
 
 

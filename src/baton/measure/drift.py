@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from baton import constants, theory
+from baton import algorithms, constants, theory
 from baton.clients import Batches
 from baton.constants import Objective, Tell, silent
 from baton.errors import BadInput
@@ -57,6 +57,8 @@ class Watched:
             raise BadInput("momentum: drift is measured step by step, which forgets the velocity; 0 is right")
         for k in range(batches.places.shape[1]):
             away = norm({name: leaf.double() - begin[name].double() for name, leaf in x.items()}).square()
+            if step.ragged:  # steps that are not taken do not count
+                away = away * (batches.weight[:, k].sum(1) > 0)
             self.total += away.view(len(self.total), -1).sum(1)
             x = self.legs.train(x, step, Batches(*(field[:, k : k + 1].contiguous() for field in batches)))
         return x
@@ -78,6 +80,8 @@ def measure(
         if not 0 <= round < setting.rounds:
             right = f"rounds from 0 to {setting.rounds - 1} are right"
             raise BadInput(f"at: {round if at else 'nothing'}; {right}")
+    if algorithms.build(setting.algorithm).personal:
+        raise BadInput(f"algorithm: {setting.algorithm}; its clients begin at models of their own, so none drifts away")
     if draws < 1:
         raise BadInput(f"draws: {draws}; at least 1 is right")
     last = max(at)
@@ -138,6 +142,10 @@ def bounds(
     if algorithm not in theory.ALGORITHMS:
         known = " or ".join(theory.ALGORITHMS)
         raise BadInput(f"algorithm: there is no drift lemma for {algorithm!r}; {known} is right")
+    if setting.epochs:
+        raise BadInput(
+            f"epochs: {setting.epochs}; the drift lemmas are for legs of K steps each, so local_steps is right"
+        )
     objective = Objective(setting, device)
     needed = ["L", "mu", "sigma2", "zeta_star2", "A"] if objective.convex else ["L", "sigma2", "beta2", "zeta2", "A"]
     case, symbols = constants.symbols(constants.measure(setting, device, needed, tell=tell))

@@ -1,6 +1,7 @@
 """Models by name: functions (shape, classes, *, options) -> torch.nn.Module.
 
-`shape` is one sample's, `classes` the number of labels. Any module works that has no state beside its parameters.
+`shape` is one sample's, `classes` the number of labels; 0: one number is to be told (regression), or the sample is its
+own loss (quadratics). Any module works that has no state beside its parameters.
 To add one: its file and one line in MODELS.
 """
 
@@ -32,13 +33,16 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "resnet18": resnet18,
 }
 COPIES = 4  # of its parameters, at least: two modules, a state before a round and one after it
+TELL_NUMBERS = (logistic, mlp)  # put out one number where there are no classes
 IMAGES = (lenet5, cnn, vgg9, resnet18)  # models that need images, not rows
 
 
-def factory(spec: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:
-    """What builds the module a spec names."""
+def factory(spec: str, shape: tuple[int, ...], classes: int, numbers: bool = False) -> Callable[[], nn.Module]:
+    """What builds the module a spec names; numbers: whether one number a sample is to be told."""
     name, build, params = bind("model", spec, MODELS)
-    if classes == 0 and name in MODELS and build is not quadratic:
+    if numbers and name in MODELS and build not in TELL_NUMBERS:
+        raise BadInput(f"model: {name!r} tells classes, and here a number is to be told; logistic or mlp is right")
+    if classes == 0 and not numbers and name in MODELS and build is not quadratic:
         raise BadInput(f"model: {name!r} takes labelled samples; the quadratic data sets train 'quadratic'")
     if build in IMAGES and len(shape) != 3:
         raise BadInput(f"model: {name!r} takes images of shape (channels, height, width), not {shape}; mlp takes any")

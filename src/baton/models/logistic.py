@@ -6,5 +6,5 @@ from torch import nn
 
 
 def logistic(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Flattened input - classes."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), classes))
+    """Flattened input - classes; without classes one number: linear regression."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), max(1, classes)))

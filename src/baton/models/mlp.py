@@ -8,11 +8,10 @@ from baton.errors import BadInput
 
 
 def mlp(shape: tuple[int, ...], classes: int, *, hidden: int = 64, dropout: float = 0.5) -> nn.Module:
-    """Flattened input - hidden - classes."""
+    """Flattened input - hidden - classes; without classes one number."""
     if hidden < 1:
         raise BadInput(f"model: mlp has hidden={hidden}; at least 1 is right")
     if not 0 <= dropout < 1:
         raise BadInput(f"model: mlp has dropout={dropout}; 0 <= dropout < 1 is right")
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(prod(shape), hidden), nn.Dropout(dropout), nn.ReLU(), nn.Linear(hidden, classes)
-    )
+    first, last = nn.Linear(prod(shape), hidden), nn.Linear(hidden, max(1, classes))
+    return nn.Sequential(nn.Flatten(), first, nn.Dropout(dropout), nn.ReLU(), last)

@@ -116,6 +116,11 @@ class Net:
         """Numbers in one lane's parameters."""
         return sum(p.numel() for p in self.module.parameters())
 
+    def width(self) -> int:
+        """Numbers that it puts out for one sample."""
+        with torch.no_grad():
+            return int(self._modules()[1](self.sample)[0].numel())
+
     def flops(self) -> int:
         """Floating-point operations of one sample's forward pass."""
         return flops(self.module, self.sample)

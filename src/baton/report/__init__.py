@@ -5,9 +5,12 @@ from pathlib import Path
 
 from baton.errors import BadInput
 from baton.ledger import Rates
+from baton.measure.forgetting import Hops
 from baton.report import cost, page, sheets, words
 from baton.report.built import build, table_files
+from baton.report.grid import Answers
 from baton.search.past import look_back
+from baton.setting import Setting
 from baton.store import Store, write
 from baton.study import Study
 
@@ -21,20 +24,24 @@ def report(
     bounds: bool = False,
     rates: Rates = Rates(),  # noqa: B008
     tell: Callable[[str], None] = lambda _line: None,
+    hops: Callable[[Setting], list[Hops]] | None = None,
+    right: Answers | None = None,
 ) -> Path:
     """Write a folder that shows these studies, and return its index.html; bounds: with those of the theorems.
 
     Next to the page lie its figures (.svg, .pdf, .png) and tables (.csv, .md, .tex). Nothing is written unless all can
-    be. rates: of the time model; tell: what to do with lines about how it goes.
+    be. rates: of the time model; tell: what to do with lines about how it goes; hops: of some rounds of a run, where a
+    study asks for them; right: which test rows runs get right.
     """
     from baton.report import cost_figure, figures, overlaid
+    from baton.report.extras import extras
 
     if out.exists() and not out.is_dir():
         raise BadInput(f"out: {str(out)!r} is a file; a folder is right")
     once(studies)
     for study in studies:
         tell(look_back(study.settings, store))
-    built = [build(study, store) for study in studies]
+    built = [build(study, store, right=right) for study in studies]
     sections, written = [], dict[str, bytes]()
     for each in built:
         own = table_files(each)
@@ -50,6 +57,8 @@ def report(
             own |= spent | {f"{each.stem}-cost.{suffix}": data for suffix, data in drawn.items()}
             static[f"{each.stem}-cost"] = page.picture(drawn)
         section = page.section(each, store, list(own), static, rates)
+        section["extras"], more = extras(each, store, rates, hops)
+        own |= more
         if bounds:
             proved = overlaid.files(each.study, each.stem, store)
             section["bounds"] = page.still(proved, f"{each.stem}-bounds", "Measured against proved", overlaid.NOTE)

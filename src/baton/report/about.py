@@ -20,6 +20,9 @@ def settings(found: Found) -> dict[str, dict[str, list[str]]]:
         field: [words.value(x) for x in dict.fromkeys(getattr(s, field) for s in found.wanted)]
         for field in Setting.model_fields
     }
+    if any(s.epochs for s in found.wanted):  # K or E, whichever a leg has
+        del written["local_steps"], written["epochs"]
+        written["leg"] = list(dict.fromkeys(s.length for s in found.wanted))
     return {
         "common": {field: x for field, x in written.items() if len(x) == 1},
         "varying": {field: x for field, x in written.items() if len(x) > 1},

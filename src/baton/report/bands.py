@@ -83,4 +83,5 @@ def smooth(x: Array, part: float) -> Array:
 def visible(x: Array, metric: str, report: Report) -> Array:
     """What an axis can show: no zeros on a log axis, nothing on its way to infinity, no spread past 0 or 100 %."""
     top = 100.0 if metric.endswith("accuracy") else CEILING
-    return np.clip(x, FLOOR if logs(report, metric) else 0.0, top)
+    low = -CEILING if "r2" in metric else 0.0  # the only one that may be below
+    return np.clip(x, FLOOR if logs(report, metric) else low, top)

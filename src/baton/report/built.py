@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from baton.report import compare, grid, latex, layout, tables, words
-from baton.report.grid import Found, Panel
+from baton.report import compare, grid, latex, layout, tables, verdicts, words
+from baton.report.grid import Answers, Found, Panel
 from baton.report.sheets import Sheet, sheets
 from baton.store import Store
 from baton.study import Study
@@ -20,10 +20,11 @@ class Built(NamedTuple):
     beside: list[compare.Row] | None  # ours and the paper's
 
 
-def build(study: Study, store: Store, live: bool = False) -> Built:
-    """What the store holds of a study, in order."""
+def build(study: Study, store: Store, live: bool = False, right: Answers | None = None) -> Built:
+    """What the store holds of a study, in order; right: which test rows runs get right, to tell lines apart by."""
     found = grid.load(study, store, live)
     panels = grid.panels(study, found)
+    panels = grid.judged(study, panels, found, right) if right else panels
     beside = compare.rows(study, panels, found)
     return Built(study, words.stem(study.name), found, panels, sheets(study, panels), beside)
 
@@ -37,6 +38,7 @@ def table_files(built: Built) -> dict[str, bytes]:
         f"{built.stem}.md": tables.to_md(study, rows),
         **tables.search_files(study, found),
         **layout.files(study, panels),
+        **verdicts.files(study, panels),
         **latex.files(study, panels, found),
         **compare.files(study, built.beside),
     }

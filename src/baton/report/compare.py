@@ -88,7 +88,8 @@ def _beside(study: Study, ours: Point | None, theirs: Sequence[Row]) -> Row:
 
 def _allowed(ours: Point, std: float | None) -> float:
     """How far apart two results may be that differ by their seeds alone."""
-    variance = ours.std**2 / ours.seeds + (std**2 / SEEDS if std is not None else ours.std**2)
+    own = 0.0 if math.isnan(ours.std) else ours.std**2  # of one seed, where nothing is known of others
+    variance = own / ours.seeds + (std**2 / SEEDS if std is not None else own)
     return 2 * math.sqrt(variance) + ROUNDING
 
 

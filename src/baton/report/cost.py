@@ -105,16 +105,21 @@ def heads(study: Study) -> list[str]:
 
 def caption(study: Study, panels: Sequence[Panel], rates: Rates) -> str:
     """What was assumed, and what is not there."""
-    work = f"clients {_power(rates.client_flops)} FLOP/s, server {_power(rates.server_flops)} FLOP/s"
-    links = f"{rates.up * 8e-6:g} Mbit/s up, {rates.down * 8e-6:g} Mbit/s down, {rates.latency * 1e3:g} ms a message"
     begun = [panel for panel in panels if any(curve.done for curve in panel.curves.values())]
     lost = sum(not costs(panel, study.report, rates) for panel in begun)
     left_out = f" Left out: {words.counted(lost, 'group')} with runs that have no ledger." if lost else ""
     return (
         "Counted from shapes and batch sizes, mean over seeds; the level is one that every line of the panel comes to. "
-        f"Seconds are modelled: {work}, {links}; legs in sequence add up, of legs side by side the longest counts."
+        f"Seconds are modelled: {assumed(rates)}; legs in sequence add up, of legs side by side the longest counts."
         f"{left_out}"
     )
+
+
+def assumed(rates: Rates) -> str:
+    """The rates of the time model."""
+    work = f"clients {_power(rates.client_flops)} FLOP/s, server {_power(rates.server_flops)} FLOP/s"
+    links = f"{rates.up * 8e-6:g} Mbit/s up, {rates.down * 8e-6:g} Mbit/s down, {rates.latency * 1e3:g} ms a message"
+    return f"{work}, {links}"
 
 
 def _short(x: float) -> str:

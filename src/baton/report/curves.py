@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from baton.report.bands import Array, measured, over_rounds, spread
+from baton.report.bands import FLOOR, Array, measured, over_rounds, spread
 from baton.search.rules import candidate
 from baton.setting import Setting
 from baton.store import Run
 from baton.study import Report
 from baton.study.fields import value
+from baton.verdict import interval
+
+LARGEST = 308.0  # power of ten that a float holds: two seeds that are far apart have an interval without end
 
 
 class Search(NamedTuple):
@@ -31,12 +34,15 @@ class Point(NamedTuple):
 
     value: Any
     mean: float  # of the last evaluations, all seeds together; nan if a run was lost
-    std: float
-    low: float
+    std: float  # over seeds; in the paper's way over their last evaluations too
+    low: float  # of the 95 % interval; in the paper's way one deviation
     high: float
     pace: float  # mean of all evaluations: of two values that end equal, the one that came there sooner is better
     seeds: int
     lost: int  # runs that diverged or do not end in finite numbers
+    scores: dict[int, float] = {}  # noqa: RUF012 seed -> mean of its last evaluations; its power of ten where log
+    half: float = np.nan  # of the interval's width; inf for one seed, nan in the paper's way
+    log: bool = False  # whether scores and half are powers of ten
 
 
 class Curve(NamedTuple):
@@ -88,15 +94,32 @@ def lost(run: Run, report: Report) -> bool:
 
 
 def point(value: Any, runs: Sequence[Run], report: Report) -> Point:
-    """The last evaluations of all seeds together."""
+    """The last evaluations: a mean a seed, and the interval of these; in the paper's way all seeds together."""
     gone = sum(lost(run, report) for run in runs)
     if gone:
         return _nothing(value, len(runs), gone)
     series = [measured(run, report.metric)[1] for run in runs]
-    tail = np.concatenate([found[-report.last :] for found in series])[:, None]
     with np.errstate(over="ignore"):  # a run close to diverging may hold numbers whose square is not finite
+        pace = float(np.concatenate(series).mean())
+        if report.spread == "interval":
+            ends = [float(found[-report.last :].mean()) for found in series]
+            return _interval(value, {run.setting.seed: x for run, x in zip(runs, ends, strict=True)}, pace, report)
+        tail = np.concatenate([found[-report.last :] for found in series])[:, None]
         mean, low, high = (float(x[0]) for x in spread(tail, "std", report.log))
-        return Point(value, mean, float(tail.std()), low, high, float(np.concatenate(series).mean()), len(runs), 0)
+        return Point(value, mean, float(tail.std()), low, high, pace, len(runs), 0)
+
+
+def _interval(value: Any, ends: dict[int, float], pace: float, report: Report) -> Point:
+    """One score a seed; where the metric's axis is logarithmic, the geometric mean and its interval."""
+    if not report.log:
+        found = interval(list(ends.values()))
+        return Point(value, found.mean, found.std, found.low, found.high, pace, len(ends), 0, ends, found.half)
+    scores = {seed: float(np.log10(max(x, FLOOR))) for seed, x in ends.items()}
+    found = interval(list(scores.values()))
+    mean, low, high = (float(10.0 ** min(x, LARGEST)) for x in (found.mean, found.low, found.high))
+    return Point(
+        value, mean, interval(list(ends.values())).std, low, high, pace, len(ends), 0, scores, found.half, True
+    )
 
 
 def _nothing(value: Any, seeds: int, lost: int) -> Point:

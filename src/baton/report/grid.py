@@ -1,20 +1,28 @@
 """A study's runs as a grid of panels: which run belongs to which curve, and which curve is ahead."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from baton import datasets
 from baton.errors import BadInput, nearest
+from baton.names import path
 from baton.report import words
+from baton.report.apart import Apart, Tested, apart, shown
+from baton.report.apart import leaders as apart_leaders
 from baton.report.curves import Curve, Search, curve
 from baton.report.reading import Reading
 from baton.search import choices, wanted
-from baton.search.rules import Choice
+from baton.search.rules import Choice, cells
 from baton.setting import Setting
 from baton.store import Run, Store
 from baton.store.columns import EXACT, MEASURED
 from baton.study import Report, Study
+from baton.verdict.rows import Right
+
+Answers = Callable[[Sequence[Setting]], Mapping[str, Right]]  # runs -> which test rows each gets right; some left out
 
 
 class Found(NamedTuple):
@@ -25,6 +33,7 @@ class Found(NamedTuple):
     wanted: list[Setting]  # all that should be there
     begun: dict[str, Run] = {}  # noqa: RUF012 unfinished ones, by the id they will have
     damaged: dict[str, str] = {}  # noqa: RUF012 run id -> what is wrong with it; they count as missing
+    rows: dict[tuple[str, int], int] = {}  # noqa: RUF012 (data set, clients) -> test rows, where it is known
 
 
 class Panel(NamedTuple):
@@ -34,14 +43,16 @@ class Panel(NamedTuple):
     group: str
     curves: dict[Any, Curve]  # by line
     settings: dict[Any, list[Setting]] = {}  # noqa: RUF012 by line
+    apart: Apart = {}  # noqa: RUF012 every two lines; in the paper's way none
 
 
 def load(study: Study, store: Store, live: bool = False) -> Found:
     """What the store holds of a study; live: with what is still training, and though nothing may be there yet."""
     reading = store if isinstance(store, Reading) else Reading(store.root)
     reading.damaged.clear()
-    reading.relevant = {s.kin for s in study.settings} if study.tune else ()
-    done = [s.run_id for s in study.settings if reading.complete(s.run_id)]
+    tried = [s for cell in cells(study) for s in cell.grid.values()] if study.tune else []
+    reading.relevant = {s.kin for s in (*study.settings, *tried)} if study.tune else ()
+    done = [s.run_id for s in (*study.settings, *tried) if reading.complete(s.run_id)]
     runs = {run_id: run for run_id in done if (run := reading.sound(run_id))}
     found = choices(study, reading) if study.tune else []
     begun = _begun(study, reading, runs, found, live)
@@ -50,7 +61,8 @@ def load(study: Study, store: Store, live: bool = False) -> Found:
     for key, metrics in (("metric", [study.report.metric]), ("also", study.report.also)):
         for metric in metrics:
             _measured(study, key, metric, [*runs.values(), *begun.values()])
-    return Found(runs, found, wanted(found) if study.tune else study.settings, begun, dict(reading.damaged))
+    rows = _test_rows(study) if study.report.spread == "interval" else {}
+    return Found(runs, found, wanted(found) if study.tune else study.settings, begun, dict(reading.damaged), rows)
 
 
 def _begun(
@@ -98,22 +110,45 @@ def panels(study: Study, found: Found) -> list[Panel]:
             key = (study.at(setting, report.figures), *(study.at(setting, field) for field in extra))
             cells.setdefault(key, []).append(setting)
         for (figure, *rest), own in cells.items():
-            named = ", ".join(words.called(study, field, value) for field, value in zip(extra, rest, strict=True))
+            named = ", ".join(words.told(study, dict(zip(extra, rest, strict=True))))
             label = ", ".join(filter(None, (group if group != "all" or not named else "", named)))
             by_line = {
                 line: [s for s in own if study.at(s, report.lines) == line] for line in study.values(report.lines, own)
             }
             curves = {line: curve(alike, found.runs, report, search, found.begun) for line, alike in by_line.items()}
-            made.append(Panel(figure, label, curves, by_line))
+            made.append(Panel(figure, label, curves, by_line, _apart(curves, report, Tested(found.rows))))
     order = study.values(report.figures)
     return sorted(made, key=lambda panel: order.index(panel.figure))
+
+
+def _apart(curves: Mapping[Any, Curve], report: Report, tested: Tested) -> Apart:
+    return apart(curves, report, tested) if report.spread == "interval" else {}
+
+
+def judged(study: Study, panels: Sequence[Panel], found: Found, right: Answers) -> list[Panel]:
+    """The same panels, their lines told apart by the answers of their final models to each test row."""
+    if study.report.spread != "interval" or study.report.metric != "test_accuracy":
+        return list(panels)
+    tested = Tested(found.rows, right([s for p in panels for s in shown(p.curves, p.settings)]))
+    return [panel._replace(apart=_apart(panel.curves, study.report, tested)) for panel in panels]
+
+
+def _test_rows(study: Study) -> dict[tuple[str, int], int]:
+    """How many test rows each data set has; those that are not here are left out."""
+    rows = {}
+    for spec, clients in dict.fromkeys((s.dataset, s.clients) for s in study.settings):
+        with suppress(BadInput):
+            if path(spec, datasets.LOADERS):  # a user's own: nothing of a stored run's is imported to look at it
+                continue
+            rows[spec, clients] = len(datasets.load(spec, clients).test_y)
+    return rows
 
 
 def _search(study: Study, found: Found) -> Search | None:
     if study.tune is None:
         return None
     chosen = {s.run_id for choice in found.choices for s in choice.chosen}
-    gone = {s.run_id for c in found.choices if c.stages and not c.best for s in c.cell.grid.values()}
+    gone = {s.run_id for c in found.choices if c.stages and not c.best for s in c.cell.final.values()}
     return Search(study.swept, chosen, {s.run_id for s in found.wanted}, gone)
 
 
@@ -140,6 +175,8 @@ def ahead_together(panel: Panel, report: Report) -> tuple[Any, ...]:
     """The lines better than all others by more than the margin, the best first; () where there is no such gap."""
     if len(panel.curves) < 2 or any(curve.best is None for curve in panel.curves.values()):
         return ()
+    if report.spread == "interval":
+        return apart_leaders(panel.curves, report, panel.apart)
     sign = report.sign
     scores = {line: sign * c.best.mean if c.best and not c.best.lost else -np.inf for line, c in panel.curves.items()}
     return leaders(scores, report)

@@ -97,6 +97,14 @@ def line(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
+def plain(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> bytes:
+    """Any table: words left, numbers right."""
+    sides = "".join("r" if all(row[i][:1] in "+-0123456789" for row in rows) else "l" for i in range(len(heads)))
+    body = [" & ".join(map(escape, row)) + r" \\" for row in rows]
+    lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", " & ".join(map(escape, heads)) + r" \\", r"\midrule"]
+    return "\n".join([f"% {caption}", *lines, *body, r"\bottomrule", r"\end{tabular}", ""]).encode()
+
+
 def files(study: Study, panels: Sequence[Panel], found: Found) -> dict[str, bytes]:
     """The results of a study by file name, and its laid-out table where it has one."""
     stem = words.stem(study.name)

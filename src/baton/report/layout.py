@@ -133,7 +133,7 @@ def heads(study: Study, made: Form) -> list[list[tuple[str, int]]]:
     """The rows of the head: texts and how many columns they span."""
     metric = study.report.metric
     if not made.across:
-        return [[*((title, 1) for title in titles(made)), (words.METRICS.get(metric, metric), 1)]]
+        return [[*((title, 1) for title in titles(made)), (words.metric(metric), 1)]]
     found = []
     for level in range(len(made.across)):
         last = level == len(made.across) - 1
@@ -166,7 +166,7 @@ def caption(study: Study) -> str:
     places = [field for field in study.swept if field in (*study.report.down, *study.report.across)]
     if not places:
         return results_caption(study)
-    mean = averaged(study).replace("mean ± standard deviation", "mean")
+    mean = averaged(study).replace("mean ± standard deviation", "mean").replace("mean ± 95 % interval", "mean")
     left = "–: given up by the search; what it did not choose has its seed alone." if study.tune else ""
     parts = (f"{mean}, by {' and '.join(places)}.", f"Bold: the {chosen_how(study)}.", left, scaled(study))
     return " ".join(filter(None, parts))

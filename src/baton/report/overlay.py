@@ -65,6 +65,10 @@ def uncovered(setting: Setting) -> str:
         value = getattr(setting, field)
         if value not in right:
             return f"{field}: {words.value(value)}; the theorems are for {' and '.join(map(words.value, right))}"
+    if setting.epochs:
+        return f"epochs: {setting.epochs}; the theorems are for legs of K steps each"
+    if setting.sampling == "balanced":
+        return "sampling: balanced; the theorems are for minibatches of a client's mean loss"
     return ""
 
 
@@ -145,7 +149,7 @@ def cells(study: Study, know: Know, measured: Measure, group: str = "") -> list[
                 if field not in ("lr", "seed", "algorithm") and len({getattr(s, field) for s in settings}) > 1
             ]
             for own in alike.values():
-                parts = [words.called(study, field, getattr(own[0], field)) for field in vary]
+                parts = words.told(study, {field: getattr(own[0], field) for field in vary})
                 named = [name] if name != "all" or not parts else []
                 made.append(_cell(", ".join([*named, *parts]), own, know, measured))
     if not any(cell.case for cell in made):

@@ -14,7 +14,20 @@ from markupsafe import Markup, escape
 import baton
 from baton.fields import FIELDS
 from baton.ledger import Rates
-from baton.report import about, compare, cost, interactive, layout, search, sheets, tables, thin, words
+from baton.report import (
+    about,
+    compare,
+    cost,
+    findings,
+    interactive,
+    layout,
+    search,
+    sheets,
+    tables,
+    thin,
+    verdicts,
+    words,
+)
 from baton.report.built import Built
 from baton.report.curves import lost
 from baton.store import Store
@@ -87,14 +100,16 @@ def section(
         "title": study.title,
         "about": study.about,
         "scaled": about.scaled(study),
-        "findings": tables.findings(study, panels),
+        "findings": findings.findings(study, panels),
         "facts": about.facts(study, found, trained),
         "lines": list(sheets.looks(study).values()),
         "figures": [_figure(built, sheet, names, static or {}) for sheet in built.sheets],
         "bounds": None,
+        "extras": [],
         "field": study.report.figures,
         "table": _table(built),
         "caption": tables.caption(study),
+        "verdict": _verdict(built),
         "form": layout.tables(study, panels),
         "paper": _beside(built) if built.beside else None,
         "search": _search(built, searched) if searched else None,
@@ -104,6 +119,7 @@ def section(
             for key, end in (
                 ("results", ""),
                 ("layout", "-layout"),
+                ("verdict", "-verdict"),
                 ("search", "-search"),
                 ("paper", "-paper"),
                 ("cost", "-cost"),
@@ -119,9 +135,15 @@ def section(
         **about.settings(found),
         "gaps": about.gaps(study, panels, found),
         "losses": about.losses(study, panels, found),
-        "meaning": {name: field.help for name, field in FIELDS.items()},
+        "meaning": {"leg": "K SGD steps, or E passes over a client's samples"} | {n: f.help for n, f in FIELDS.items()},
         "journal": trained,
     }
+
+
+def _verdict(built: Built) -> dict[str, Any] | None:
+    found = verdicts.rows(built.study, built.panels)
+    told = verdicts.caption(built.study, built.panels)
+    return {"head": verdicts.HEAD, "rows": found, "caption": told} if found else None
 
 
 def _cost(built: Built, rates: Rates, source: str) -> dict[str, Any] | None:
@@ -161,6 +183,15 @@ def picture(drawn: Mapping[str, bytes]) -> str:
     """A figure inside the page: as SVG, or as PNG where that would be very large."""
     kind, data = ("svg+xml", drawn["svg"]) if len(drawn["svg"]) <= LARGE else ("png", drawn["png"])
     return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def extra(
+    drawn: Mapping[str, bytes], name: str, title: str, caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
+) -> dict[str, Any]:
+    """A heading of its own: a picture, where one is drawn, and a table."""
+    own = {PurePath(file).suffix[1:]: data for file, data in drawn.items() if PurePath(file).stem == name}
+    told = {"name": name, "title": title, "caption": caption, "heads": heads, "rows": rows}
+    return told | {"source": picture(own) if "svg" in own else "", "files": _files(list(drawn), name)}
 
 
 def _files(names: Sequence[str], stem: str) -> list[dict[str, str]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from baton.report import words
 from baton.report.grid import Found, Panel, panels
-from baton.search.rules import Choice, Stage, asked
+from baton.search.rules import Choice, Stage, asked, scored
 from baton.study import Study, Tune
 
 METHODS = {  # how a value is found, with the keys of [tune] to be filled in
@@ -24,7 +24,7 @@ def search_rows(study: Study, found: Found) -> list[Row]:
     where = {s.run_id: (p, line) for p in panels(study, found) for line, own in p.settings.items() for s in own}
     made = []
     for choice in found.choices:
-        panel, line = where[next(iter(choice.cell.grid.values())).run_id]
+        panel, line = where[next(iter(choice.cell.final.values())).run_id]
         fields = {name: {field: study.at(s, field) for field in names} for name, s in choice.cell.grid.items()}
         written = {name: ", ".join(f"{f} = {names[f][x]}" for f, x in own.items()) for name, own in fields.items()}
         stages = [_stage(study, stage, choice, fields, written) for stage in choice.stages]
@@ -98,7 +98,7 @@ def _scores(stage: Row) -> str:
 def search_caption(study: Study, rows: Sequence[Row]) -> str:
     """What the scores are, how a value was chosen, and what it cost."""
     tune, report = asked(study).tune, study.report
-    metric = words.METRICS.get(report.metric, report.metric)
+    metric = words.metric(scored(study))
     short = f" ({tune.last} in short runs)" if tune.method != "simple" and tune.last != report.last else ""
     first = (
         f"{metric[0].upper()}{metric[1:]} with seed {study.search_seed}, mean over {words.last(report.last)}{short}."

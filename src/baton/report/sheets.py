@@ -101,7 +101,7 @@ def chosen(panel: Panel, study: Study) -> dict[Any, str]:
 
 def metric_name(metric: str) -> str:
     """A metric in words."""
-    return words.METRICS.get(metric, metric)
+    return words.metric(metric)
 
 
 def caption(study: Study, sheet: Sheet) -> tuple[str, str]:
@@ -119,7 +119,8 @@ def caption(study: Study, sheet: Sheet) -> tuple[str, str]:
         note += _smoothed(study, sheet)
     else:
         title = f"{metric_name(sheet.metrics[0])} at the end against {LONG.get(field, field)}{where}"
-        note = f"Mean and standard deviation over seeds and the last {report.last} evaluations; ringed: the best."
+        which = "95 % interval over seeds, of" if report.spread == "interval" else "standard deviation over seeds and"
+        note = f"Mean and {which} {words.last(report.last)}; ringed: the best."
     if report.log:
         note += f" What is below {FLOOR:g} is drawn there."
     return title[0].upper() + title[1:], note

@@ -1,17 +1,19 @@
 """Tables: a row a group, a column a line; as text for people and as numbers for programs."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from baton.report import words
 from baton.report.curves import Curve, Point, swept
-from baton.report.grid import Panel, ahead, ahead_together
+from baton.report.grid import Panel, ahead
 from baton.report.search import found_how, place, search_files, search_rows
+from baton.search.rules import scored
 from baton.setting import Setting
 from baton.study import Study
 
-__all__ = ["caption", "findings", "place", "rows", "search_files", "search_rows", "to_csv", "to_md", "valued"]
+__all__ = ["caption", "place", "rows", "search_files", "search_rows", "to_csv", "to_md", "valued"]
 Cell = dict[str, Any]
 Row = dict[str, Any]
 
@@ -42,10 +44,18 @@ def valued(study: Study, settings: Sequence[Setting]) -> dict[Any, list[Setting]
 
 
 def shown(point: Point | None, metric: str) -> str:
-    """`83.00 ± 1.32`, or why there is no such number."""
+    """`83.00 ± 1.32`, or why there is no such number; one seed's is alone, a power of ten has its interval's ends."""
     if point is None:
         return "not run"
-    return "diverged" if point.lost else f"{words.number(point.mean, metric)} ± {words.number(point.std, metric)}"
+    mean = words.number(point.mean, metric)
+    if point.lost:
+        return "diverged"
+    if np.isnan(point.half):
+        return f"{mean} ± {words.number(point.std, metric)}"
+    if np.isinf(point.half):
+        return mean
+    ends = f"{words.number(point.low, metric)} to {words.number(point.high, metric)}"
+    return f"{mean} ({ends})" if point.log else f"{mean} ± {words.number(point.half, metric)}"
 
 
 def _cell(line: Any, panel: Panel, study: Study, names: dict[str, dict[Any, str]]) -> Cell:
@@ -59,6 +69,8 @@ def _cell(line: Any, panel: Panel, study: Study, names: dict[str, dict[Any, str]
     numbers = {
         "mean": best.mean if best else "",
         "std": best.std if best else "",
+        "low": best.low if best else "",
+        "high": best.high if best else "",
         **chosen,
         "seeds": best.seeds if best else 0,
         "complete": curve.complete,
@@ -87,7 +99,8 @@ def to_csv(study: Study, table: Sequence[Row]) -> bytes:
     report = study.report
     named = {"figure": report.figures, "group": "group", "line": report.lines}
     keys = [key for key, name in named.items() if name]
-    numbers = ["mean", "std", *study.swept, "seeds", "complete", "diverged", "missing"]
+    ends = ["low", "high"] if report.spread == "interval" else []
+    numbers = ["mean", "std", *ends, *study.swept, "seeds", "complete", "diverged", "missing"]
     lines: list[list[Any]] = [[*(named[key] for key in keys), *numbers, "ahead"]]
     for row in table:
         for cell in row["cells"]:
@@ -123,20 +136,34 @@ def caption(study: Study) -> str:
 
 def averaged(study: Study) -> str:
     """What is averaged: the metric, the seeds and the evaluations."""
-    metric = words.METRICS.get(study.report.metric, study.report.metric)
-    seeds = len(study.values("seed"))
-    first = f"{metric[0].upper()}{metric[1:]}: mean ± standard deviation over {words.counted(seeds, 'seed')}"
-    return f"{first} and {words.last(study.report.last)}"
+    metric = words.metric(study.report.metric)
+    seeds, last = len(study.values("seed")), words.last(study.report.last)
+    first = f"{metric[0].upper()}{metric[1:]}"
+    if study.report.spread == "paper":
+        return f"{first}: mean ± standard deviation over {words.counted(seeds, 'seed')} and {last}"
+    if seeds < 2:
+        return f"{first}: one seed, so that there is no interval and no winner; mean over {last}"
+    kind = "geometric mean and its" if study.report.log else "mean ±"
+    each = last if study.report.last == 1 else f"the mean over {last}"
+    return f"{first}: {kind} 95 % interval over {words.counted(seeds, 'seed')}, of each {each}"
 
 
 def chosen_how(study: Study) -> str:
     """Which value of the swept fields the numbers belong to."""
     fields = " and ".join(study.swept)
     if study.tune is None:
-        return f"best {fields}"
+        seen = study.report.spread == "interval" and study.report.metric.startswith("test_")
+        own = ", chosen by the test set itself; [tune] chooses by other samples" if seen and _several(study) else ""
+        return f"best {fields}{own}"
     if study.tune.method == "paper":
         return f"{fields} that the paper took"
-    return f"{fields} that a search with seed {study.search_seed} found ({found_how(study.tune)})"
+    where = " on samples held back from training" if scored(study).startswith("validation_") else ""
+    return f"{fields} that a search with seed {study.search_seed} found{where} ({found_how(study.tune)})"
+
+
+def _several(study: Study) -> bool:
+    """Whether there is anything to choose from."""
+    return any(len(study.values(field)) > 1 for field in study.swept)
 
 
 def bold(study: Study) -> str:
@@ -144,7 +171,12 @@ def bold(study: Study) -> str:
     report = study.report
     if len(study.values(report.lines)) < 2:
         return ""
-    return "Bold: better." if report.log or not report.margin else f"Bold: better by more than {report.margin:g}."
+    by = "" if report.log or not report.margin else f" by more than {report.margin:g}"
+    if report.spread == "paper":
+        return f"Bold: better{by}."
+    if len(study.values("seed")) < 2:
+        return ""
+    return f"Bold: ahead of every other{by}, the 95 % interval of the difference without 0."
 
 
 def scaled(study: Study) -> str:
@@ -155,42 +187,3 @@ def scaled(study: Study) -> str:
     rounds = [f"{now} rounds instead of {before}" for before, now in cut.rounds.items() if now != before]
     seeds = [f"{words.counted(cut.seeds[1], 'seed')} instead of {cut.seeds[0]}"] if cut.seeds[0] != cut.seeds[1] else []
     return f"Scaled by {cut.scale:g}: {', '.join([*rounds, *seeds])}."
-
-
-def findings(study: Study, panels: Sequence[Panel]) -> list[str]:
-    """Who is ahead and where, in plain words: one sentence a value of the figures field."""
-    field = study.report.figures
-    found = []
-    for figure in dict.fromkeys(panel.figure for panel in panels):
-        told = _finding(study, [panel for panel in panels if panel.figure == figure])
-        found.append(f"{words.called(study, field, figure)}: {told}" if field else _sentence(told))
-    return found
-
-
-def _sentence(told: str) -> str:
-    """With a capital, unless a name would change by it."""
-    return told[0].upper() + told[1:] if told.split()[0].isalpha() else told
-
-
-def _finding(study: Study, panels: Sequence[Panel]) -> str:
-    report = study.report
-    names = words.lines(study)
-    if len(names) < 2:
-        return f"only {next(iter(names.values()))} was run, so that there is nothing to compare it with."
-    ready = [p for p in panels if len(p.curves) > 1 and all(curve.best for curve in p.curves.values())]
-    if not ready:
-        return "nothing to compare yet."
-    wins = Counter(won for won in (frozenset(ahead_together(panel, report)) for panel in ready) if won)
-    ranked = sorted(wins, key=lambda lines: -wins[lines])
-    groups = words.counted(len(ready), "group")
-    called = {lines: " and ".join(names[line] for line in names if line in lines) for lines in ranked}
-    verb = "are" if ranked and len(ranked[0]) > 1 else "is"
-    parts = [f"{called[won]} {'in' if i else f'{verb} ahead in'} {wins[won]}" for i, won in enumerate(ranked)]
-    if parts:
-        parts[0] += f" of {groups}"
-    even = len(ready) - wins.total()
-    if even:
-        by = f" by more than {report.margin:g}" if report.margin and not report.log else ""
-        parts.append(f"none{by} in {even}" if parts else f"no line is ahead{by} in any of {groups}")
-    waiting = len(panels) - len(ready)
-    return ", ".join(parts) + (f"; {waiting} cannot be compared yet" if waiting else "") + "."

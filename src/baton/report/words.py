@@ -5,7 +5,7 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from baton.study import Study
 METRICS = {
     "test_loss": "test loss",
     "test_accuracy": "test accuracy (%)",
+    "validation_loss": "loss on what clients hold back",
+    "validation_accuracy": "accuracy on what clients hold back (%)",
     "train_loss": "training loss of the participants",
     "train_accuracy": "training accuracy of the participants (%)",
     "train_random_loss": "training loss of random clients",
@@ -25,7 +27,14 @@ METRICS = {
     "distance": "distance to the optimum",
     "objective_gap": "objective gap",
 }
-LETTERS = {"clients": "M", "participants": "S", "local_steps": "K", "rounds": "R", "batch_size": "b"}  # the paper's
+LETTERS = {
+    "clients": "M",
+    "participants": "S",
+    "local_steps": "K",
+    "epochs": "E",
+    "rounds": "R",
+    "batch_size": "b",
+}  # the paper's
 HEADS = {"dataset": "Data set", "model": "Model", "partition": "Partition", "algorithm": "Algorithm"}
 PRINTED = {  # as they are written in print
     "mnist": "MNIST",
@@ -41,6 +50,26 @@ PRINTED = {  # as they are written in print
 # Okabe and Ito's palette, which the colour-blind can tell apart.
 ALGORITHM_COLOURS = {"sequential": "#D55E00", "parallel": "#0072B2"}
 OTHER_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+
+
+MEASURES = {"auc": "AUC", "f1": "F1", "mse": "mean squared error", "mae": "mean absolute error", "r2": "R²"}
+MEASURES |= {"brier": "Brier score", "calibration": "calibration error", "top5": "top-5 accuracy (%)"}
+MEASURES |= {name: f"{name.replace('_', ' ')} (%)" for name in ("accuracy", "balanced_accuracy", "sensitivity")}
+MEASURES |= {"specificity": "specificity (%)"}
+OVER = {"mean": "mean over sites", "worst": "the worst site", "best": "the best site", "spread": "spread over sites"}
+
+
+def metric(name: str) -> str:
+    """A metric in words: `test AUC`, `AUC, the worst site`."""
+    where, _, rest = name.partition("_")
+    if name in METRICS or where not in ("test", "site", "class"):
+        return METRICS.get(name, name)
+    label, _, statistic = rest.rpartition("_")
+    if where == "class":
+        return f"accuracy of class {label} (%)"
+    if where == "site" and statistic in OVER:
+        return f"{MEASURES.get(label, label)}, {OVER[statistic]}"
+    return f"test {MEASURES.get(rest, rest)}"
 
 
 def value(x: Any) -> str:
@@ -75,6 +104,11 @@ def called(study: Study, field: str, x: Any) -> str:
     if field in ("dataset", "model", "algorithm"):
         return names(study, field).get(x, value(x))
     return f"{LETTERS.get(field, field)} = {value(x)}"
+
+
+def told(study: Study, fields: Mapping[str, Any]) -> list[str]:
+    """Values of fields in words; a leg has K or E, and of the one that it has not nothing is said."""
+    return [called(study, field, x) for field, x in fields.items() if x or field not in ("local_steps", "epochs")]
 
 
 def names(study: Study, field: str) -> dict[Any, str]:

@@ -17,13 +17,23 @@ class Declared(NamedTuple):
     uniform: bool = False  # over random seeds, each place of a round is uniform over the clients
     repeats: bool = False  # a client may stand twice in a round
     fresh: bool = False  # drawn anew each round, independently of other rounds
+    held: bool = False  # it asks for what clients hold, after S: a Held
 
 
-def declares(*, uniform: bool = False, repeats: bool = False, fresh: bool = False) -> Callable[[Function], Function]:
+class Held(NamedTuple):
+    """What clients hold, as far as a schedule may know it."""
+
+    labels: Tensor  # [P, M, classes] samples of each label at each client; one column where there are no labels
+    table: Tensor  # [n] which of the P tables belongs to a row
+
+
+def declares(
+    *, uniform: bool = False, repeats: bool = False, fresh: bool = False, held: bool = False
+) -> Callable[[Function], Function]:
     """Puts on a schedule what it says of itself: `@declares(uniform=True)`."""
 
     def mark(schedule: Function) -> Function:
-        schedule.declared = Declared(uniform, repeats, fresh)  # type: ignore[attr-defined]
+        schedule.declared = Declared(uniform, repeats, fresh, held)  # type: ignore[attr-defined]
         return schedule
 
     return mark

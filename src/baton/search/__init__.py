@@ -1,5 +1,5 @@
 """What is searched: the rules of a grid search, and a search over what the store holds."""
 
-from baton.search.follow import choices, missing, reader, save, wanted
+from baton.search.follow import choices, missing, next_of, reader, save, wanted
 
-__all__ = ["choices", "missing", "reader", "save", "wanted"]
+__all__ = ["choices", "missing", "next_of", "reader", "save", "wanted"]

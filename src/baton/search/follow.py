@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from baton.search.rules import MISSING, Choice, Missing, Read, asked, cells, search
+from baton.errors import BadInput, nearest
+from baton.search.rules import MISSING, Choice, Missing, Read, asked, cells, scored, search
 from baton.setting import Setting
 from baton.store import Store, write
 from baton.study import Study
@@ -21,7 +22,10 @@ def reader(store: Store, metric: str) -> Read:
     @cache
     def series(run_id: str) -> tuple[Any, Any, int | None]:
         run = store.read(run_id)
-        found = run.metrics.get(metric, np.full_like(run.metrics["round"], np.nan))
+        if metric not in run.metrics:
+            known = nearest(metric, [name for name in run.metrics if name != "round"])
+            raise BadInput(f"tune: run {run_id} has no {metric!r} to choose by; {known}")
+        found = run.metrics[metric]
         taken = ~np.isnan(found)
         return run.metrics["round"][taken], found[taken], run.diverged
 
@@ -40,7 +44,7 @@ def reader(store: Store, metric: str) -> Read:
 
 def choices(study: Study, store: Store) -> list[Choice]:
     """What a search found, as far as the store goes."""
-    read = reader(store, study.report.metric)
+    read = reader(store, scored(study))
     return [search(study, cell, read) for cell in cells(study)]
 
 
@@ -54,6 +58,13 @@ def missing(found: Sequence[Choice], store: Store) -> list[Setting]:
     """What to train next: the next stage of every cell together; after the last, the winners on all seeds."""
     searched = [s for choice in found for s in choice.missing]
     return searched or [s for s in wanted(found) if not store.complete(s.run_id)]
+
+
+def next_of(study: Study, store: Store) -> list[Setting]:
+    """What a study still has to train: what its search wants next, or all of it where nothing is searched."""
+    if study.tune is None:
+        return [s for s in study.settings if not store.complete(s.run_id)]
+    return missing(choices(study, store), store)
 
 
 def save(study: Study, store: Store, found: Sequence[Choice]) -> Path:

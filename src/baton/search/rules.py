@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
+from baton.clients import steps
 from baton.errors import BadInput, nearest
 from baton.search import match
 from baton.setting import Setting
@@ -52,8 +53,9 @@ class Cell(NamedTuple):
 
     group: str
     fields: dict[str, Any]  # the others
-    grid: dict[str, Setting]  # name of the candidate ("lr = 0.1") -> its run with the searched seed
-    seeds: dict[str, list[Setting]]  # the same with the other seeds
+    grid: dict[str, Setting]  # name of the candidate ("lr = 0.1") -> its run in the search, with the searched seed
+    seeds: dict[str, list[Setting]]  # the same as they are trained and shown in the end, with the other seeds
+    final: dict[str, Setting]  # and with the searched one: on all samples, where the search held some back
 
 
 class Choice(NamedTuple):
@@ -75,14 +77,29 @@ class Choice(NamedTuple):
     @property
     def chosen(self) -> list[Setting]:
         """The runs of the best candidate, the searched seed first."""
-        return [self.cell.grid[self.best], *self.cell.seeds[self.best]] if self.best else []
+        return [self.cell.final[self.best], *self.cell.seeds[self.best]] if self.best else []
 
 
 def asked(study: Study) -> Asked:
     """What a study with [tune] asks of a method."""
     if study.tune is None:
         raise BadInput(f"tune: study {study.name!r} has no table [tune]; '[tune]' and 'over = [\"lr\"]' is right")
-    return Asked(study.tune, study.report.sign, study)
+    return Asked(study.tune, -1 if study.tune.by == "loss" else study.report.sign, study)
+
+
+def scored(study: Study) -> str:
+    """What candidates are chosen by: the study's metric, or the loss, on samples held back where it is a test set's."""
+    if study.tune is None:
+        return study.report.metric
+    metric = "test_loss" if study.tune.by == "loss" else study.report.metric
+    return metric.replace("test_", "validation_", 1) if study.tune.on == "validation" else metric
+
+
+def tried(study: Study, setting: Setting) -> Setting:
+    """A run as a search makes it: with samples held back, where it is to choose by them."""
+    if setting.validation or not scored(study).startswith("validation_"):
+        return setting
+    return Setting(**{**setting.model_dump(), "validation": asked(study).tune.share})
 
 
 def cells(study: Study) -> list[Cell]:
@@ -95,10 +112,10 @@ def cells(study: Study) -> list[Cell]:
     for group, settings in study.groups.items():
         for s in settings:
             fields = {f: value(s, f, over) for f in Setting.model_fields if f not in (*over, "seed")}
-            cell = found.setdefault((group, *fields.values()), Cell(group, fields, {}, {}))
+            cell = found.setdefault((group, *fields.values()), Cell(group, fields, {}, {}, {}))
             name = candidate(s, over)
             if s.seed == seed:
-                cell.grid[name] = s
+                cell.grid[name], cell.final[name] = tried(study, s), s
             else:
                 cell.seeds.setdefault(name, []).append(s)
     for cell in found.values():
@@ -129,7 +146,7 @@ def search(study: Study, cell: Cell, read: Read) -> Choice:
     rule = method(ask.tune.method)(cell.grid, ask)
     spent = 0
     longest: dict[Setting, int] = {}  # the run whole -> rounds of it that the search needed
-    full = sum(s.steps for s in cell.grid.values())
+    full = sum(steps(s) for s in cell.grid.values())
     stages: list[Stage] = []
     try:
         wanted = next(rule)
@@ -138,7 +155,7 @@ def search(study: Study, cell: Cell, read: Read) -> Choice:
             found = {s.key: read(s, last[s.key]) for s in wanted}
             missing = [s for s in wanted if found[s.key] is MISSING]
             longest |= {shorter(s, rounds): s.rounds for s in wanted if s not in missing}
-            spent = sum(s.steps // s.rounds * needed for s, needed in longest.items())
+            spent = sum(steps(s) // s.rounds * needed for s, needed in longest.items())
             if missing:
                 return Choice(cell, stages, None, missing, spent, full)
             wanted = rule.send({run: score for run, score in found.items() if not isinstance(score, Missing)})
@@ -205,7 +222,7 @@ def as_in_the_paper(grid: dict[str, Setting], ask: Asked) -> Generator[list[Sett
             yield from ()
             return [Stage(_rounds(grid), {}, [name], f"the paper's choice (its table {where!r})")]
     one = next(iter(grid.values()))
-    what = f"{one.dataset}, {one.model}, {one.partition}, {one.algorithm}, K = {one.local_steps}"
+    what = f"{one.dataset}, {one.model}, {one.partition}, {one.algorithm}, {one.length}"
     fields = ", ".join(ask.tune.over)
     raise BadInput(f"tune: the paper has no value of {fields} for {what}; another --method is right")
 

@@ -93,6 +93,8 @@ def _of_rounds(some: list[int], x: Tensor) -> Tensor:
 
 def _work(program: Program, rounds: range) -> ledger.Done:
     order = program.orders(rounds)  # [L, rounds, S]
+    if program.algorithm.pools:
+        order = torch.zeros_like(order[:, :, :1])
     clipped = (program.lanes.clip > 0).to(order.dtype).view(-1, 1, 1)
     if not program.failing.share:
         return ledger.Done(*_taken(program, order), clipped)
@@ -106,6 +108,10 @@ def _work(program: Program, rounds: range) -> ledger.Done:
 
 
 def _taken(program: Program, who: Tensor) -> tuple[Tensor, Tensor]:
-    """(samples, steps) of legs at clients [L, rounds, S]."""
+    """(samples, steps) of legs at clients [L, rounds, S]; of a pool's one leg [L, rounds, 1]."""
+    if program.algorithm.pools:
+        table, setting = program.pool
+        count = clients.spans(table, program.lanes, who.flatten(1))[1].view(who.shape)
+        return clients.taken(count, setting, setting.epochs)
     count = clients.spans(program.clients, program.lanes, who.flatten(1))[1].view(who.shape)
     return clients.taken(count, program.setting, program.passes)

@@ -48,7 +48,8 @@ def advance(program: Program, at: Snapshot) -> Iterator[Snapshot]:
 def _measure(program: Program, at: Snapshot, order: Tensor) -> Snapshot:
     found: Values = program.evaluate.exact(at.state.model)
     if at.round % program.setting.eval_every == 0 or at.round == program.setting.rounds:
-        found |= program.evaluate(at.state.model, at.round, order)
+        own = program.algorithm.personal
+        found |= program.evaluate(at.state.model, at.round, order, own(at.state) if own else None)
     at = at._replace(history=at.history.then(at.round, found))
     return at._replace(history=_booked(program, at)) if "test_loss" in found else at
 

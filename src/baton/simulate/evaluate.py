@@ -10,33 +10,50 @@ from baton.clients import Clients, members
 from baton.datasets import Dataset, Optimum
 from baton.lanes import Lanes, Params
 from baton.legs import Legs
+from baton.metrics import predicted
+from baton.simulate import personal as own
+from baton.simulate.asked import Asked
+from baton.store.sites import Measured
 
-Means = tuple[Tensor, Tensor]  # loss [L], share of right answers [L]
-Values = dict[str, NDArray[np.float64]]  # metric -> [L]
+Values = dict[str, NDArray[np.float64]]  # metric -> [L]; of sites [L, k]
 
 BLOCK = 2_000_000  # outputs held at once, over all lanes
 
 
 class Evaluator:
-    """Loss and accuracy on test data, on the participants' and on random clients' training data."""
+    """Loss and accuracy: test data, held-back data, participants' and random clients' training data; what is asked."""
 
-    def __init__(self, legs: Legs, data: Dataset, clients: Clients, lanes: Lanes, optima: list[Optimum] | None) -> None:
-        self.legs, self.clients, self.lanes = legs, clients, lanes
+    def __init__(
+        self,
+        legs: Legs,
+        data: Dataset,
+        clients: Clients,
+        lanes: Lanes,
+        optima: list[Optimum] | None,
+        asked: Asked | None = None,
+    ) -> None:
+        self.legs, self.clients, self.lanes, self.asked = legs, clients, lanes, asked
         self.data, self.labelled = data, data.classes > 0
         self.of_lane = clients.dataset[lanes.partition]  # [L]
         self.optimum = _stack(optima, self.of_lane, lanes.lr) if optima else None
 
-    def __call__(self, params: Params, round: int, participants: Tensor) -> Values:
-        """All of MEASURED; participants [L, S] are those of the round that ended (of the first one, at round 0)."""
-        found = self._named("test", *self._test(params))
-        train = self._train(params, participants)
-        found |= self._named("train", *train)
+    def __call__(self, params: Params, round: int, participants: Tensor, personal: Params | None = None) -> Values:
+        """All of MEASURED, and what is asked.
+
+        participants [L, S]: those of the round that ended (of the first one, at round 0); personal: the model that each
+        client uses [L, M, ...], where it is not the same for all.
+        """
+        found = self.on_test(params, personal)
+        if self.clients.held is not None:
+            found |= self._named("validation", self._held(params, self.clients.held, personal))
+        train = self._train(params, participants, personal)
+        found |= self._named("train", train)
         total = self.clients.start.shape[1] - 1
         if participants.shape[1] < total:
             key = rng.bits(self.lanes.seed, rng.EVALUATE, round)
             chosen = rng.choose(key, total, participants.shape[1])
-            train = self._train(params, chosen)
-        return found | self._named("train_random", *train)  # with S = M random clients are all clients
+            train = self._train(params, chosen, personal)
+        return found | self._named("train_random", train)  # with S = M random clients are all clients
 
     def exact(self, params: Params) -> Values:
         """|x - x*| and F(x) - F* where the optimum is known."""
@@ -46,34 +63,89 @@ class Evaluator:
         gap = torch.einsum("li,lij,lj->l", away, self.optimum.hessian, away) / 2
         return {"distance": _numpy(away.norm(dim=1)), "objective_gap": _numpy(gap)}
 
-    def _named(self, prefix: str, loss: Tensor, accuracy: Tensor) -> Values:
-        found = {f"{prefix}_loss": _numpy(loss)}
-        return found | ({f"{prefix}_accuracy": _numpy(100 * accuracy)} if self.labelled else {})
+    def on_test(self, params: Params, personal: Params | None = None) -> Values:
+        """Loss, accuracy and what is asked, of the test set."""
+        asked = self.asked
+        if personal is not None and asked is not None:
+            if asked.owner is None:
+                return own.by_class(self.legs, personal, self.clients, self.data, asked)
+            given = own.answers(self.legs, personal, self.clients, asked.owner, asked.of_lane)
+            return self._answered(*given) | asked.of(*given)
+        outputs: list[Tensor] | None = None if asked is None else []
+        found = self._named("test", self._test(params, outputs))
+        return found if asked is None or outputs is None else found | asked.of(torch.cat(outputs, 1))
 
-    def _test(self, params: Params) -> Means:
+    @property
+    def measured(self) -> Measured | None:
+        """The sites whose metrics are taken; None: none are."""
+        return self.asked.measured if self.asked else None
+
+    def _named(self, prefix: str, sums: Tensor) -> Values:
+        loss, right, count = sums
+        found = {f"{prefix}_loss": _numpy(loss / count)}
+        return found | ({f"{prefix}_accuracy": _numpy(100 * (right / count))} if self.labelled else {})
+
+    def _test(self, params: Params, keep: list[Tensor] | None) -> Tensor:
         count = self.clients.test_y.shape[1]
         pool, labels = self.clients.test_x.flatten(0, 1), self.clients.test_y.flatten()
         places = torch.arange(count, device=labels.device)
         if len(labels) > count:  # lanes of several data sets
             places = self.of_lane.unsqueeze(1) * count + places
-        return self._mean(params, pool, labels, places, torch.ones_like(places, dtype=torch.bool))
+        return self._sums(params, pool, labels, places, torch.ones_like(places, dtype=torch.bool), keep)
 
-    def _train(self, params: Params, chosen: Tensor) -> Means:
-        places, weight = members(self.clients, self.lanes, chosen)
-        return self._mean(params, self.clients.x, self.clients.y, places, weight)
+    def _answered(self, outputs: Tensor, known: Tensor) -> Values:
+        """Of outputs [L, n, ...] that are there already; known [D, n]: rows that count."""
+        of_lane = self.of_lane.cpu()
+        return self._named("test", self._add(outputs, self.clients.test_y.cpu()[of_lane], known[of_lane]))
 
-    def _mean(self, params: Params, pool: Tensor, labels: Tensor, places: Tensor, weight: Tensor) -> Means:
-        """Mean loss and share of right answers over places [n] or [L, n], summed in float64: [L], [L]."""
+    def _held(self, params: Params, held: Tensor, personal: Params | None) -> Tensor:
+        """Of samples held back [P, T], each told by the model that its client uses."""
+        own_rows, pool = held[0] if len(held) == 1 else held[self.lanes.partition], self.clients
+        places, there = own_rows.clamp(min=0), own_rows >= 0
+        if personal is None or pool.held_by is None:
+            return self._sums(params, pool.x, pool.y, places, there)
+        whose, every = pool.held_by[self.lanes.partition], torch.arange(len(self.lanes.seed), device=held.device)
+        each = [
+            self._sums(own.of_client(personal, every, torch.full_like(every, m)), pool.x, pool.y, places, whose == m)
+            for m in range(pool.start.shape[1] - 1)
+        ]
+        return torch.stack(each).sum(0)
+
+    def _train(self, params: Params, chosen: Tensor, personal: Params | None) -> Tensor:
+        if personal is None:
+            places, weight = members(self.clients, self.lanes, chosen)
+            return self._sums(params, self.clients.x, self.clients.y, places, weight)
+        total, every = torch.zeros(3, len(chosen), dtype=torch.float64, device=chosen.device), torch.arange(len(chosen))
+        for client in chosen.unbind(1):
+            places, weight = members(self.clients, self.lanes, client.unsqueeze(1))
+            mine = own.of_client(personal, every, client)
+            total += self._sums(mine, self.clients.x, self.clients.y, places, weight)
+        return total
+
+    def _sums(
+        self,
+        params: Params,
+        pool: Tensor,
+        labels: Tensor,
+        places: Tensor,
+        weight: Tensor,
+        keep: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Loss, right answers and rows over places [n] or [L, n], in float64: [3, L]; keep: takes the outputs."""
         sums, size = [], max(1, BLOCK // len(self.lanes.seed))
         for at, w in zip(torch.split(places, size, -1), torch.split(weight, size, -1), strict=True):
             output = self.legs.outputs(params, pool, at)  # [L, n, ...]
-            y = labels[at].expand(output.shape[:2])
-            each = self.data.loss(output.flatten(0, 1), y.flatten()).view(y.shape)
-            right = (output.argmax(-1) == y) & w if self.labelled else w.expand(y.shape)
-            loss = torch.where(w, each, 0.0).double().sum(1)
-            sums.append(torch.stack([loss, right.sum(1).double(), w.expand(y.shape).sum(1).double()]))
-        loss, right, count = torch.stack(sums).sum(0)
-        return loss / count, right / count
+            sums.append(self._add(output, labels[at].expand(output.shape[:2]), w))
+            if keep is not None:
+                keep.append(output)
+        return torch.stack(sums).sum(0)
+
+    def _add(self, output: Tensor, y: Tensor, w: Tensor) -> Tensor:
+        """[L, n, ...], [L, n], [n] or [L, n] -> [3, L]."""
+        each = self.data.loss(output.flatten(0, 1), y.flatten()).view(y.shape)
+        right = (predicted(output) == y) & w if self.labelled else w.expand(y.shape)
+        loss = torch.where(w, each, 0.0).double().sum(1)
+        return torch.stack([loss, right.sum(1).double(), w.expand(y.shape).sum(1).double()])
 
 
 def _stack(optima: list[Optimum], of_lane: Tensor, like: Tensor) -> Optimum:

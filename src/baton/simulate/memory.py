@@ -5,20 +5,21 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from baton import algorithms, clients, datasets, ledger, limits, rng
+from baton import algorithms, clients, datasets, ledger, limits, metrics, rng
 from baton.algorithms import Algorithm
+from baton.datasets import Dataset
 from baton.errors import BadInput
 from baton.nn import Net
 from baton.seam import Now
 from baton.setting import Setting
 from baton.simulate.engine import first
 from baton.simulate.kept import Kept, laid_out
+from baton.simulate.per_site import MOST
 from baton.simulate.program import Program, net_of, sides_of
 from baton.simulate.rounds import one
 
@@ -66,21 +67,42 @@ def _counted(lanes: Sequence[Setting]) -> int:
     data = datasets.load(setting.dataset, setting.clients)
     net = net_of(setting, data, torch.device("cpu"))
     sample = datasets.prepared(data, data.x[:1], net.dtype)[0]
-    splits = {(s.dataset, s.partition, s.clients) for s in lanes}
-    largest = max(int(np.bincount(owner[owner >= 0]).max()) for owner in (clients.owners(*split) for split in splits))
     algorithm = algorithms.build(setting.algorithm, net.dtype)
     now = _now(setting)
     terms = ledger.terms(algorithm, net, sides_of(algorithm, net), now)  # also says which cut cannot be
-    batch = clients.width(setting, largest)
-    drawn = setting.local_steps * batch
+    leg, largest = _leg(lanes, algorithm)
+    batch = clients.width(leg, largest)
+    legs = terms.width if algorithm.pools or clients.by_the_leg(leg, largest) else setting.participants
     step = batch * (sample.numel() + 4 * net.activations(sample)) + 5 * net.size()
-    draws = 8 * 8 * (drawn + min(largest, rng.dense_up_to(drawn)))
     item: int = net.dtype.itemsize
     return (
         (step * terms.width + (3 + terms.held - terms.width) * net.size()) * item
-        + draws * setting.participants
+        + _draws(leg, largest) * legs
         + _drawers(algorithm, net, now)
+        + _measured(setting, data, net.width() * item)
     )
+
+
+def _draws(leg: Setting, largest: int) -> int:
+    """Bytes that drawing a leg's minibatches takes at its peak."""
+    drawn = clients.slots(leg, largest) * clients.width(leg, largest)
+    return 8 * 8 * (drawn + min(largest, rng.dense_up_to(drawn)))
+
+
+def _leg(lanes: Sequence[Setting], algorithm: Algorithm) -> tuple[Setting, int]:
+    """The longest leg of these lanes, and how many samples its client holds."""
+    splits = {(s.dataset, s.partition): s for s in lanes}.values()
+    if algorithm.pools:
+        return clients.pooled_leg(lanes[0]), max(int(clients.sizes(s).sum()) for s in splits)
+    return lanes[0], max(int(clients.sizes(s).max()) for s in splits)
+
+
+def _measured(setting: Setting, data: Dataset, width: int) -> int:
+    """Bytes of what is asked beside the usual metrics: outputs for the test set, twice, and what sites were told."""
+    specs = metrics.wanted(setting.metrics, data)
+    metrics.build(specs, data)  # says which cannot be
+    taken = 2 + setting.rounds // setting.eval_every
+    return 2 * len(data.test_y) * width + 4 * taken * min(setting.clients, MOST) * len(specs) if specs else 0
 
 
 def _now(setting: Setting) -> Now:
@@ -114,17 +136,21 @@ def _drawers(algorithm: Algorithm, net: Net, now: Now) -> int:
 
 def measured(setting: Setting, device: torch.device) -> int:
     """From short rounds of one lane: two legs of one step, a step more, a leg more; the rest is proportion."""
-    legs, steps = setting.participants, setting.local_steps
+    algorithm = algorithms.build(setting.algorithm)
+    leg, largest = _leg([setting], algorithm)
+    legs, steps = 1 if algorithm.pools else setting.participants, clients.slots(leg, largest)
+    drawing = legs_at_once(setting) if clients.by_the_leg(leg, largest) else legs
     few = min(2, legs)  # the second leg may need what the first did not, the third needs what the second did
     first = _peak(setting, few, 1, device)
     a_step = (_peak(setting, few, 2, device) - first) / few if steps > 1 else 0
     a_leg = _peak(setting, 3, 1, device) - first if legs > 2 else 0
-    return int(first + (legs - few) * a_leg + (steps - 1) * legs * a_step)
+    counted = drawing * _draws(leg, largest)  # in short rounds other things are larger
+    return max(counted, int(first + (legs - few) * a_leg + (steps - 1) * drawing * a_step))
 
 
 def _small(setting: Setting, legs: int, steps: int) -> Setting:
     """The same with fewer legs and steps."""
-    few = {"participants": min(legs, setting.participants), "local_steps": steps}
+    few = {"participants": min(legs, setting.participants), "local_steps": steps, "epochs": 0}
     return Setting(**{**setting.model_dump(), **few})
 
 
@@ -133,7 +159,7 @@ def _peak(setting: Setting, legs: int, steps: int, device: torch.device) -> int:
     program = Program([_small(setting, legs, steps)], device)
     at, order = first(program), program.order(0)
     with Allocated() as found:
-        drawn = program.ahead(0, order)
+        drawn = program.ahead(0, order) if program.foreseen else None
         one(
             program,
             program.now(0, program.rate(0)),

@@ -8,14 +8,15 @@ from torch import Tensor
 
 from baton import algorithms, clients, datasets, failures, ledger, legs, models, schedules
 from baton.algorithms import Algorithm
-from baton.clients import Batches
-from baton.datasets import Dataset
+from baton.clients import Batches, Clients
+from baton.datasets import Dataset, tells_numbers
 from baton.errors import BadInput
 from baton.lanes import Lanes, Params
 from baton.nn import Net
 from baton.nn.cut import Sides, sides
 from baton.seam import Now
 from baton.setting import Setting
+from baton.simulate.asked import asked
 from baton.simulate.evaluate import Evaluator
 from baton.simulate.kept import Layout
 from baton.usercode import blamed, lines, own, told, written_in
@@ -24,7 +25,7 @@ from baton.usercode import blamed, lines, own, told, written_in
 def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
     """The setting's model for this data."""
     dtype = getattr(torch, setting.dtype)
-    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
+    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes, tells_numbers(data))
     with blamed(setting.theirs):
         net = Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
         _try(net, data, setting)
@@ -33,8 +34,9 @@ def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
 
 def _try(net: Net, data: Dataset, setting: Setting) -> None:
     """What one sample costs: the model's output fits the loss, and the loss is one number a sample."""
-    label = torch.full((1,), max(0, data.classes - 1), device=net.device)
+    label = torch.full((1,), max(0, data.classes - 1), device=net.device).to(data.y.dtype)
     output = net.evaluate(dict(net.module.named_parameters()), net.sample)
+    _fits(output, data, setting)
     try:
         cost = data.loss(output, label)
     except Exception as error:
@@ -45,6 +47,15 @@ def _try(net: Net, data: Dataset, setting: Setting) -> None:
         what = f"the shape {tuple(cost.shape)}" if isinstance(cost, Tensor) else f"a {type(cost).__name__}"
         what = f"the loss ({written_in(data.loss)}) gives {what} for one sample"
         raise BadInput(f"dataset: {setting.dataset!r}: {what}; one number a sample, (1,), is right")
+
+
+def _fits(output: Tensor, data: Dataset, setting: Setting) -> None:
+    """A number a class; of two classes one logit will do."""
+    widths = {0: [], 2: [2, 1]}.get(data.classes, [data.classes])
+    if widths and tuple(output.shape) not in [(1, width) for width in widths]:
+        what = f"{setting.model!r} puts out {tuple(output.shape)} for one sample of {setting.dataset!r}"
+        right = " or ".join(f"(1, {width})" for width in widths)
+        raise BadInput(f"model: {what}, which has {data.classes} classes; {right} is right")
 
 
 def sides_of(algorithm: Algorithm, net: Net) -> Sides | None:
@@ -66,13 +77,15 @@ class Program:
         data = next((d for d in sets if d.augment is not None), sets[0])  # what one lane draws anew, all run through
         self.clients, partition = clients.build(settings, dtype, device)
         self.net = net_of(self.setting, data, device)
+        self.test_owner = None if data.test_owner is None else data.test_owner.to(device)  # [n]
         self.sizes = self.net.sizes()
         self.ranks = {name: 1 + len(shape) for name, shape in self.sizes.items()}  # of leaves [L, ...]
         self.algorithm = algorithms.build([s.algorithm for s in settings], dtype, device)
         self.called = algorithms.called(self.setting.algorithm)  # its name
         self.theirs = own(self.called)  # whether it is a user's own: what it gives is looked at
         self.sides = sides_of(self.algorithm, self.net)
-        self.passes = self.algorithm.split.passes if self.algorithm.split else 0
+        form = self.algorithm.split
+        self.passes = self.setting.epochs or (form.passes if form else 0)  # of a leg, at most; 0: every leg has K steps
         self.schedule = schedules.build(self.setting.schedule)
         self.repeats = self.schedule.declared.repeats
         self.failing, self.policy = failures.failing(self.setting.failures), failures.policy(self.setting.on_failure)
@@ -89,10 +102,12 @@ class Program:
         self.lanes = Lanes(seed, lr, clip, decay, momentum, partition)
         self.momentum = any(s.momentum > 0 for s in settings)
         self.steady = all(s.lr_schedule == "constant" for s in settings)  # the learning rate, over rounds
-        clipped, form = any(s.clip > 0 for s in settings), self.algorithm.split
-        self.legs = legs.choose(self.net, data, self.clients, clipped, precision, threads, form, self.sides)
+        clipped = any(s.clip > 0 for s in settings)
+        how = clipped, precision, threads, form, self.sides, self.algorithm.elastic
+        self.legs = legs.choose(self.net, data, self.clients, *how)
         optima = [d.optimum for d in sets if d.optimum is not None]
-        self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima)
+        more = asked(settings, sets, self.clients, partition, self.algorithm.personal is not None)
+        self.evaluate = Evaluator(self.legs, data, self.clients, self.lanes, optima, more)
 
     def layout(self, leaves: Params) -> Layout | None:
         """How its legs like leaves [L, ...] to lie in memory, where these are a model's; None: as they come."""
@@ -111,6 +126,7 @@ class Program:
     def now(self, round: int | Tensor, lr: Tensor, kind: object = None) -> Now:
         """What round number `round` may know."""
         s = self.setting
+        kind = self.algorithm.kind(round) if kind is None and isinstance(round, int) else kind
         return Now(s.clients, s.participants, s.local_steps, s.rounds, round, lr, kind)
 
     # --- what is drawn
@@ -124,11 +140,22 @@ class Program:
         s, count = self.setting, len(rounds)
         number = torch.tensor(rounds, device=self.lanes.seed.device).repeat(len(self.seeds))
         seed = self.lanes.seed.repeat_interleave(count)
-        order = self.schedule.draw(seed, number, s.clients, s.participants)
+        order = self.schedule.draw(seed, number, s.clients, s.participants, self._held(count))
         if not self.schedule.registered:  # a user's own: it need not know the device either
             place, shape = self.schedule.place, (len(seed), s.clients, s.participants)
             order = schedules.checked(order, place, *shape, self.repeats).to(seed.device)
         return order.view(-1, count, s.participants)
+
+    def _held(self, rounds: int) -> "schedules.Held | None":
+        """What clients hold, for schedules that ask for it."""
+        if not self.schedule.declared.held:
+            return None
+        return schedules.Held(self._labels, self.lanes.partition.repeat_interleave(rounds))
+
+    @cached_property
+    def _labels(self) -> Tensor:
+        """[P, M, classes]: samples of each label at each client; all in one column where there are no labels."""
+        return clients.labels(self.clients, max(1, int(self.clients.y.max()) + 1))
 
     def draw(self, round: int | Tensor, client: Tensor, number: int | Tensor = 0) -> Batches:
         """The minibatches of visits to clients [L, C], as lanes [L C]; number: of earlier visits in the round."""
@@ -137,6 +164,23 @@ class Program:
         flat, again = client.flatten(), number.flatten() if isinstance(number, Tensor) else number
         key = clients.visit(lanes.seed, round, flat, again)
         return clients.batches(self.clients, lanes, flat, key, self.setting, self.passes)
+
+    def draw_pool(self, round: int | Tensor) -> Batches:
+        """The minibatches of a leg on everybody's samples, [L]."""
+        table, setting = self.pool
+        key = clients.visit(self.lanes.seed, round, torch.zeros_like(self.lanes.seed))
+        return clients.batches(table, self.lanes, torch.zeros_like(self.lanes.seed), key, setting, setting.epochs)
+
+    @cached_property
+    def pool(self) -> tuple[Clients, Setting]:
+        """One client that holds everybody's samples, and its leg."""
+        return clients.pooled(self.clients), clients.pooled_leg(self.setting)
+
+    @property
+    def foreseen(self) -> bool:
+        """Whether the minibatches of a whole round are drawn beforehand: it is known whose, and there is room."""
+        known = self.algorithm.order is None and not self.repeats and not self.algorithm.pools
+        return known and not clients.by_the_leg(self.setting, self.clients.largest)
 
     def ahead(self, round: int | Tensor, order: Tensor) -> list[Batches]:
         """The minibatches of first visits to clients [L, S], a leg each; round: one, or a tensor of one a leg [S]."""

@@ -77,10 +77,11 @@ def ahead(program: Program) -> Round:
     """Orders and minibatches of some rounds at once: those of one lane's round are too small to be worth a call."""
     setting = program.setting
     legs = len(program.seeds) * setting.participants  # of one round
-    samples = setting.local_steps * clients.width(setting, program.clients.largest)  # of one leg
+    largest = program.clients.largest
+    samples = clients.slots(setting, largest) * clients.width(setting, largest)  # of one leg
     many = max(1, min(LEGS, DRAWS // samples) // legs)
     known: dict[int, tuple[Tensor, list[Batches] | None]] = {}
-    foreseen = program.algorithm.order is None and not program.repeats
+    foreseen = program.foreseen
     room: dict[tuple[str, int], Tensor] = {}
 
     def look(first: int) -> None:
@@ -118,7 +119,7 @@ def captured(program: Program) -> Round:
     inputs: _Inputs | None = None
     running: list[torch.cuda.Event] = []
     known: dict[int, Tensor] = {}  # orders, some rounds ahead: those of a user's own schedule are checked on the host
-    foreseen = program.algorithm.order is None and not program.repeats
+    foreseen = program.foreseen
 
     def whole(kind: Hashable, tables: Table, trial: bool = False) -> Trained:
         assert inputs is not None

@@ -10,9 +10,9 @@ from baton import clients as held
 from baton import failures
 from baton.algorithms.checks import as_a_shift
 from baton.clients import Batches
-from baton.lanes import Lanes, Params
+from baton.lanes import Lanes, Params, zeros
 from baton.legs import Legs
-from baton.legs.base import Step, directed, inverse_of, shift_of
+from baton.legs.base import Step, Still, directed, inverse_of, shift_of
 from baton.seam import Cohort, Facts, Leg, Local, Now, Reply
 from baton.simulate.kept import Kept, over
 from baton.simulate.program import Program
@@ -46,34 +46,48 @@ class Simulation:
         anchor: Params | None = None,
         shift: Params | None = None,
         sent: Params | None = None,
+        rate: Tensor | None = None,
+        still: bool = False,
+        stiff: Params | None = None,
     ) -> Reply:
         """One leg at each of these clients, all at once."""
         program, index = self.program, _columns(clients.index)  # [L, C]
         who, came = self._try(index)
         number = self._visit(clients, who, came)
         batches = self._batches(clients, who, number)
-        shape, facts = clients.index.shape, partial(self._facts, who)
+        shape, facts = clients.index.shape, partial(self._facts, who, still)
+        lr = self.now.lr if rate is None else self.now.lr * rate
         kept = self._keep(who, number, sent)
         if kept is not None:
-            shift = kept.shift if shift is None else _sum(kept.shift, shift)
+            shift = _sum(kept.shift, shift) if kept.shift and shift else kept.shift or shift
         every = program.lanes if clients.index.dim() == 1 else program.lanes.repeat(index.shape[1])
-        fixed = anchor and self._flat(anchor), shift and self._flat(shift)
-        step = self._step(every, batches, index.shape[1], pull, *fixed)
+        fixed = (given and self._flat(given) for given in (anchor, shift, stiff))
+        step, square = self._step(every, batches, index.shape[1], lr, pull, *fixed), None
+        way = Still(self.legs) if still else self.legs
         if kept is None:
-            made = self.legs.train(self._flat(x), step, batches)
+            made = way.train(self._flat(x), step, batches)
         else:
-            reach, lr = self._reach(who), self.now.lr.unsqueeze(1)
-            kept.reach, inverse = reach, 1 / (reach * lr) if program.even else inverse_of(reach, lr)
-            made, kept.direction = directed(self.legs, self._flat(x), step, batches, inverse.flatten())
+            reach, lr = self._reach(who, still=still), lr.unsqueeze(1)
+            kept.reach, kept.lr, inverse = reach, lr, 1 / (reach * lr) if program.even else inverse_of(reach, lr)
+            made, kept.direction = directed(way, self._flat(x), step, batches, inverse.flatten())
         trained = _unfold(made, shape)
+        if isinstance(way, Still):
+            square = _unfold(way.square, shape)
         if came is not None:
             trained = self._returned(x, trained, came)
-        reply = Reply(
-            trained, partial(_shaped, facts, shape), _like(came, clients.index), came is None and program.even
-        )
+            square = square and self._returned(zeros(square), square, came)
+        even = came is None and program.even
+        reply = Reply(trained, partial(_shaped, facts, shape), _like(came, clients.index), even, square)
         if kept is not None:
             self._learn(who, kept, x, reply)
         return reply
+
+    def pool(self, x: Params) -> Reply:
+        """One leg a lane on everybody's samples."""
+        program = self.program
+        batches = program.draw_pool(self.now.round)
+        made = self.legs.train(x, self._step(program.lanes, batches, 1, self.now.lr), batches)
+        return Reply(made, self._pooled, None, program.even)
 
     def home(self, x: Params) -> Params:
         """Everything is here already."""
@@ -111,11 +125,18 @@ class Simulation:
     def _batches(self, clients: Cohort, who: Tensor, number: int | Tensor) -> Batches:
         """Drawn beforehand, or now; a client that is visited again in a round gets other minibatches."""
         if self.drawn is None or clients.places is None or isinstance(number, Tensor):
-            return self.program.draw(self.now.round, who, number)
+            return self._trimmed(self.program.draw(self.now.round, who, number), who)
         legs = [self.drawn[place] for place in clients.places]
         if clients.index.dim() == 1:
-            return legs[0]
-        return Batches(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*legs, strict=True)))
+            return self._trimmed(legs[0], who)
+        return self._trimmed(Batches(*(torch.stack(field, 1).flatten(0, 1) for field in zip(*legs, strict=True))), who)
+
+    def _trimmed(self, batches: Batches, who: Tensor) -> Batches:
+        """Without the steps that none of these clients takes, where there may be some; a GPU is not asked."""
+        if not self.program.passes or who.is_cuda:
+            return batches
+        longest = max(1, int(self._facts(who).steps.max()))
+        return batches if longest == batches.key.shape[1] else Batches(*(field[:, :longest] for field in batches))
 
     # --- the step
 
@@ -124,18 +145,20 @@ class Simulation:
         lanes: Lanes,
         batches: Batches,
         each: int,
-        pull: Tensor | None,
-        anchor: Params | None,
-        shift: Params | None,
+        lr: Tensor,
+        pull: Tensor | None = None,
+        anchor: Params | None = None,
+        shift: Params | None = None,
+        stiff: Params | None = None,
     ) -> Step:
         program = self.program
-        lr = self.now.lr.repeat_interleave(each) if each > 1 else self.now.lr
+        lr = lr.repeat_interleave(each) if each > 1 else lr
         if program.clients.smallest == 0:
             lr = torch.where(batches.weight[:, 0, 0] > 0, lr, 0.0)
         if pull is not None and each > 1:
             pull = pull.repeat_interleave(each)
         momentum = lanes.momentum if program.momentum else None
-        return Step(lr, lanes.clip, lanes.weight_decay, momentum, pull, anchor, shift, program.passes > 0)
+        return Step(lr, lanes.clip, lanes.weight_decay, momentum, pull, anchor, shift, program.passes > 0, stiff)
 
     def _flat(self, x: Params) -> Params:
         """One model a leg [L, C, ...] as lanes of their own; one a lane as it is."""
@@ -144,17 +167,27 @@ class Simulation:
 
     # --- what comes back
 
-    def _facts(self, who: Tensor) -> Facts:
+    def _facts(self, who: Tensor, still: bool = False) -> Facts:
         """[L, C]."""
         count = held.spans(self.program.clients, self.program.lanes, who)[1]
         steps = held.taken(count, self.program.setting, self.program.passes)[1]
-        return Facts(count, steps, self._reach(who, steps))
+        return Facts(count, steps, self._reach(who, steps, still))
 
-    def _reach(self, who: Tensor, steps: Tensor | None = None) -> Tensor:
+    def _pooled(self) -> Facts:
+        """[L]."""
+        table, setting = self.program.pool
+        count = held.spans(table, self.program.lanes, torch.zeros_like(self.program.lanes.seed))[1]
+        steps = held.taken(count, setting, setting.epochs)[1]
+        return Facts(count, steps, self.program.reach(steps))
+
+    def _reach(self, who: Tensor, steps: Tensor | None = None, still: bool = False) -> Tensor:
         """[L, C]: known without a look at the clients where all take K steps."""
-        if self.program.even:
-            return self.program.full_reach.expand(who.shape)
-        return self.program.reach(self._facts(who).steps if steps is None else steps)
+        program = self.program
+        if program.even:
+            full = program.full_reach
+            return (torch.full_like(full, program.setting.local_steps) if still else full).expand(who.shape)
+        steps = self._facts(who).steps if steps is None else steps
+        return steps.to(program.lanes.lr.dtype) if still else program.reach(steps)
 
     def _returned(self, x: Params, made: Params, came: Tensor) -> Params:
         """What was trained, or what was given where a leg did not come back."""
@@ -187,7 +220,7 @@ class Simulation:
         def wide(model: Params) -> Params:
             return {n: leaf if leaf.dim() > ranks[n] else leaf.unsqueeze(1) for n, leaf in model.items()}
 
-        reach, lr = kept.reach, self.now.lr.unsqueeze(1).expand(shape)
+        reach, lr = kept.reach, kept.lr.expand(shape)
         direction = _unfold(kept.direction, shape)
         new = kept.local.end(kept.rows, kept.sent, Leg(wide(x), wide(reply.x), direction, reach, lr))
         if not reply.even:
@@ -202,6 +235,7 @@ class _Visit:
     """What the clients of one call keep."""
 
     reach: Tensor  # [L, C]
+    lr: Tensor  # [L, 1]
 
     def __init__(self, local: Local, rows: Params, sent: Params, shift: Params) -> None:
         self.local, self.rows, self.sent, self.shift = local, rows, sent, shift

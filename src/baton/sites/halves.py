@@ -8,6 +8,7 @@ from torch import Tensor
 
 from baton import clients, rng
 from baton.datasets import Dataset
+from baton.errors import BadInput
 from baton.lanes import Params, norm
 from baton.legs.base import Step
 from baton.legs.plain import begun, sgd
@@ -119,11 +120,13 @@ class ClientHalf:
 
 def leg(net: Net, data: Dataset, form: Split, cut: Sides, order: Order, ask: Callable[[Message], object]) -> Answer:
     """The server's half of one leg. The order's model is the whole one, and so is the answer's."""
+    if order.still or order.stiff is not None:
+        raise BadInput("algorithm: a leg in split form takes its steps one after another; whole legs are right")
     client, server = cut.split(with_lane(order.model))
     mine = order._replace(model=without_lane(client), anchor=_of(order.anchor, client), shift=_of(order.shift, client))
     part = Middle(net, cut.back, 1) if cut.head else Last(net, data, cut.back, 1)
     steps = _told(ask(Begin(mine)), int)
-    step, velocity, keys = begun(_step(order, server, net.dtype), server), None, _keys(order)
+    step, velocity, keys = begun(_step(order, server, net.dtype), server), None, _keys(order, steps)
     for k in range(steps):
         up, key = _told(ask(Forward()), Up), keys[:, k]
         if isinstance(part, Last):
@@ -141,11 +144,11 @@ def leg(net: Net, data: Dataset, form: Split, cut: Sides, order: Order, ask: Cal
     return answer._replace(model={name: made[name] for name in order.model})
 
 
-def _keys(order: Order) -> Tensor:
-    """What a leg's steps draw with, on either side: [1, K]."""
+def _keys(order: Order, steps: int) -> Tensor:
+    """What a leg's steps draw with, on either side: [1, steps]."""
     seed, client = torch.tensor([order.seed]), torch.tensor([order.client])
     key = clients.visit(seed, order.round, client, order.visit)
-    return rng.bits(key.unsqueeze(1), rng.DROPOUT, torch.arange(order.local_steps))
+    return rng.bits(key.unsqueeze(1), rng.DROPOUT, torch.arange(steps))
 
 
 def _step(order: Order, server: Params, dtype: torch.dtype) -> Step:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from baton import failures
 from baton.clients import reached
+from baton.errors import BadInput
 from baton.failures import Policy
 from baton.lanes import Params
 from baton.seam import Cohort, Facts, Now, Reply
@@ -16,6 +17,7 @@ from baton.sites.visit import Answer, Order
 
 Post = Callable[[Sequence[Order]], Sequence[Answer | None]]  # all at once; None: did not come back
 Sides = Callable[[Params], tuple[Params, Params]]
+NO_POOL = "algorithm: it pools all samples in one place, and sites keep theirs; another algorithm is right"
 
 
 class Remote:
@@ -51,6 +53,9 @@ class Remote:
         anchor: Params | None = None,
         shift: Params | None = None,
         sent: Params | None = None,
+        rate: Tensor | None = None,
+        still: bool = False,
+        stiff: Params | None = None,
     ) -> Reply:
         """One order a leg; a leg that does not come back is tried again as the policy says."""
         index = clients.index.view(1, -1)
@@ -58,7 +63,8 @@ class Remote:
         asked = failures.tries(self.policy, seed, self.now.round, index, self.order, self.now.clients)[0].tolist()
         whom, before = [own[0] for own in asked], self.visits.copy()
         left_of = [[own[0] for own in asked[:i]] for i in range(len(asked))]
-        models, anchors, shifts = (self._legs(given, len(asked)) for given in (x, anchor, shift))
+        models, anchors, shifts, forces = (self._legs(given, len(asked)) for given in (x, anchor, shift, stiff))
+        lr = float((self.now.lr if rate is None else self.now.lr * rate)[0])
         answers: list[Answer | None] = [None] * len(asked)
         for attempt in range(1 + self.policy.tries):
             left = [i for i, own in enumerate(asked) if answers[i] is None and own[attempt] != failures.NOBODY]
@@ -68,6 +74,7 @@ class Remote:
                 force = None if pull is None else float(pull[0])
                 again = before[whom[i]] + left_of[i].count(whom[i])
                 order = self._order(models[i] or {}, whom[i], again, force, anchors[i], shifts[i], sent)
+                order = order._replace(lr=lr, still=still, stiff=forces[i])
                 orders.append(order._replace(attempt=attempt, void=whom[i] in self.void))
             for i, answer in zip(left, self.post(orders) if orders else [], strict=True):
                 answers[i] = answer
@@ -77,7 +84,11 @@ class Remote:
             own[0] if answer is None else who for own, who, answer in zip(asked, whom, answers, strict=True)
         )
         self.aborted |= self.policy.abort and None in answers
-        return self._reply(models, answers, clients.index.shape)
+        return self._reply(models, answers, clients.index.shape, still)
+
+    def pool(self, x: Params) -> Reply:  # noqa: ARG002
+        """Refused when a server is made for such an algorithm: sites keep their samples."""
+        raise BadInput(NO_POOL)
 
     def home(self, x: Params) -> Params:
         """The server writes all orders: what it sends, it has."""
@@ -95,7 +106,8 @@ class Remote:
     ) -> Order:
         s, told = self.setting, {name: leaf[0] for name, leaf in (sent or {}).items()}
         step = float(self.now.lr[0]), s.clip, s.weight_decay, s.momentum, pull, anchor, shift
-        return Order(model, client, s.seed, int(self.now.round), visit, s.local_steps, s.batch_size, *step, told)
+        made = Order(model, client, s.seed, int(self.now.round), visit, s.local_steps, s.batch_size, *step, told)
+        return made._replace(epochs=s.epochs)
 
     def _legs(self, x: Params | None, count: int) -> list[Params | None]:
         """One model a leg, without lane axis."""
@@ -106,16 +118,24 @@ class Remote:
         }
         return [{n: leaf[i] for n, leaf in each.items()} for i in range(count)]
 
-    def _reply(self, given: Sequence[Params | None], answers: Sequence[Answer | None], shape: torch.Size) -> Reply:
+    def _reply(
+        self, given: Sequence[Params | None], answers: Sequence[Answer | None], shape: torch.Size, still: bool
+    ) -> Reply:
         models = [old or {} if answer is None else answer.model for old, answer in zip(given, answers, strict=True)]
         x = {n: torch.stack([model[n] for model in models]).view(*shape, *leaf.shape) for n, leaf in models[0].items()}
         facts = [(0, 0) if answer is None else (answer.samples, answer.steps) for answer in answers]
         samples, steps = torch.tensor(facts).T.reshape(2, *shape).unbind(0)
         kind = self.now.lr.dtype
-        momentum = torch.tensor([self.setting.momentum], dtype=kind) if self.setting.momentum else None
+        moving = self.setting.momentum and not still
+        momentum = torch.tensor([self.setting.momentum], dtype=kind) if moving else None
         came = torch.tensor([answer is not None for answer in answers]).view(shape)
         reach = reached(steps.to(kind), momentum)
         sure = failures.failing(self.setting.failures).share == 0 and bool(came.all())
-        constant = self.setting.lr_schedule == "constant"
-        even = sure and constant and bool((steps == self.setting.local_steps).all())
-        return Reply(x, lambda: Facts(samples, steps, reach), None if sure else came, even)
+        alike = self.setting.lr_schedule == "constant" and not self.setting.epochs
+        even = sure and alike and bool((steps == self.setting.local_steps).all())
+        square = None
+        if still:
+            none = {n: torch.zeros_like(leaf) for n, leaf in models[0].items()}
+            every = [none if answer is None else answer.square for answer in answers]
+            square = {n: torch.stack([one[n] for one in every]).view(*shape, *none[n].shape) for n in none}
+        return Reply(x, lambda: Facts(samples, steps, reach), None if sure else came, even, square)

@@ -8,12 +8,13 @@ from torch import Tensor
 
 from baton import algorithms, failures, schedules
 from baton.datasets import Dataset
+from baton.errors import BadInput
 from baton.lanes import Params
 from baton.nn.cut import sides
 from baton.seam import Cohort, Now, State
 from baton.setting import Setting
 from baton.sites.halves import Message, leg
-from baton.sites.remote import Post, Remote
+from baton.sites.remote import NO_POOL, Post, Remote
 from baton.sites.visit import Answer, Order, net_of
 
 Ask = Callable[[int, Message], object]  # one client, one message: its answer
@@ -22,15 +23,28 @@ Ask = Callable[[int, Message], object]  # one client, one message: its answer
 class Server:
     """Holds no samples: only their shape, which the model is made for."""
 
-    def __init__(self, setting: Setting, like: Dataset, post: Post | None = None, ask: Ask | None = None) -> None:
-        """like: samples as the clients hold them. post carries legs; split ones too, where there is no ask for them."""
+    def __init__(
+        self,
+        setting: Setting,
+        like: Dataset,
+        post: Post | None = None,
+        ask: Ask | None = None,
+        held: Tensor | None = None,
+    ) -> None:
+        """like: samples as the clients hold them. post carries legs; split ones too, where no ask carries their parts.
+
+        held [M, classes]: samples of each label at each client, for schedules that ask for it.
+        """
         dtype = getattr(torch, setting.dtype)
         self.setting, self.like, self.ask = setting, like, ask
         self.net = net_of(setting, like, dtype, torch.device("cpu"))
         self.ranks = {name: 1 + len(shape) for name, shape in self.net.sizes().items()}
         self.algorithm = algorithms.build(setting.algorithm, dtype)
+        if self.algorithm.pools:
+            raise BadInput(NO_POOL)
         self.schedule = schedules.build(setting.schedule)
         self.policy = failures.policy(setting.on_failure)
+        self.held = None if held is None else schedules.Held(held.unsqueeze(0), torch.zeros(1, dtype=torch.int64))
         self.void: set[int] = set()  # clients whose last round was aborted
         self.drawn: Tensor | None = None  # [1, S] who takes part in the round that is under way, or was last
         form = self.algorithm.split
@@ -54,7 +68,8 @@ class Server:
     def round(self, number: int, state: State) -> State:
         """One round; as it began, where it was aborted."""
         s, now = self.setting, self.now(number)
-        order = self.schedule.draw(torch.tensor([s.seed]), torch.tensor([number]), s.clients, s.participants)
+        drawn = torch.tensor([s.seed]), torch.tensor([number]), s.clients, s.participants
+        order = self.schedule.draw(*drawn, self.held)
         if self.algorithm.order is not None:
             order = self.algorithm.order(state, order, now)
         self.drawn = order

@@ -9,7 +9,7 @@ from baton import algorithms, clients, datasets, legs, models
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset
 from baton.lanes import Lanes, Params
-from baton.legs.base import Step, directed, inverse_of, shift_of
+from baton.legs.base import Legs, Step, Still, directed, inverse_of, shift_of
 from baton.nn import Net
 from baton.seam import Leg
 from baton.setting import Setting
@@ -23,7 +23,7 @@ class Order(NamedTuple):
     seed: int
     round: int
     visit: int  # of this client, in this round, before
-    local_steps: int
+    local_steps: int  # 0: as epochs say
     batch_size: int
     lr: float
     clip: float = 0.0
@@ -34,7 +34,10 @@ class Order(NamedTuple):
     shift: Params | None = None
     sent: Params = {}  # noqa: RUF012
     attempt: int = 0  # how often this leg was tried before
+    still: bool = False  # all gradients are taken where the leg starts
+    stiff: Params | None = None
     void: bool = False  # whether the last round that the client took part in was aborted
+    epochs: int = 0  # passes over the client's samples, in place of steps
 
 
 class Answer(NamedTuple):
@@ -43,13 +46,14 @@ class Answer(NamedTuple):
     model: Params
     samples: int
     steps: int
+    square: Params = {}  # noqa: RUF012 of a leg that stood still
 
 
 class Own:
     """One client: its samples, and the means to train on them. It knows nobody else's."""
 
     def __init__(self, setting: Setting, data: Dataset, device: torch.device | None = None, threads: int = 1) -> None:
-        """data: its own samples only, as x and y; test samples are not looked at."""
+        """data: its own samples only, less those it holds back, as x and y; test samples are not looked at."""
         device = device or torch.device("cpu")
         self.setting, self.data = setting, data
         dtype = getattr(torch, setting.dtype)
@@ -58,7 +62,8 @@ class Own:
         self.algorithm = algorithms.build(setting.algorithm, dtype, device)
         split = self.algorithm.split
         self.passes = split.passes if split else 0
-        self.legs = legs.choose(self.net, data, self.clients, True, "fp32", threads)
+        elastic = self.algorithm.elastic
+        self.legs = legs.choose(self.net, data, self.clients, True, "fp32", threads, elastic=elastic)
 
     def keeps(self, model: Params) -> Params:
         """What it keeps before its first visit; model: the first one, without lane axis."""
@@ -68,7 +73,7 @@ class Own:
 
 def net_of(setting: Setting, data: Dataset, dtype: torch.dtype, device: torch.device) -> Net:
     """The setting's model, for samples like these."""
-    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes)
+    build = models.factory(setting.model, tuple(data.x.shape[1:]), data.classes, datasets.tells_numbers(data))
     return Net(build, dtype, device, datasets.prepared(data, data.x[:1], dtype))
 
 
@@ -81,7 +86,9 @@ def alone(data: Dataset, setting: Setting, dtype: torch.dtype, device: torch.dev
     places = torch.arange(max(1, count), device=device)
     widest = max(count, setting.batch_size)
     tests = data.test_x.unsqueeze(0), data.test_y.unsqueeze(0)
-    return Clients(x, data.y.to(device), places, span, count, widest, *tests, nothing)
+    weight = None if data.weight is None else data.weight.to(device, dtype)
+    table = Clients(x, data.y.to(device), places, span, count, widest, *tests, nothing, weight)
+    return clients.balanced(table) if setting.sampling == "balanced" and count else table
 
 
 class Drawer:
@@ -118,12 +125,13 @@ def prepare(own: Own, order: Order, shift: Params | None = None) -> Prepared:
     def number(value: float) -> Tensor:
         return torch.tensor([value], dtype=dtype)
 
-    setting = own.setting.model_copy(update={"local_steps": order.local_steps, "batch_size": order.batch_size})
+    length = {"local_steps": order.local_steps, "epochs": order.epochs, "batch_size": order.batch_size}
+    setting, passes = own.setting.model_copy(update=length), order.epochs or own.passes
     seed, client = torch.tensor([order.seed]), torch.tensor([order.client])
     numbers = number(order.lr), number(order.clip), number(order.weight_decay), number(order.momentum)
     lanes = Lanes(seed, *numbers, torch.zeros(1, dtype=torch.int64))
     key = clients.visit(seed, order.round, client, order.visit)
-    batches = clients.batches(own.clients, lanes, torch.zeros_like(client), key, setting, own.passes)
+    batches = clients.batches(own.clients, lanes, torch.zeros_like(client), key, setting, passes)
     held = own.clients.start[:, 1]
     step = Step(
         torch.where(held > 0, lanes.lr, 0.0),
@@ -133,32 +141,37 @@ def prepare(own: Own, order: Order, shift: Params | None = None) -> Prepared:
         None if order.pull is None else number(order.pull),
         None if order.anchor is None else with_lane(order.anchor),
         shift or (None if order.shift is None else with_lane(order.shift)),
-        own.passes > 0,
+        passes > 0,
+        None if order.stiff is None else with_lane(order.stiff),
     )
-    return Prepared(batches, step, held, clients.taken(held, setting, own.passes)[1])
+    return Prepared(batches, step, held, clients.taken(held, setting, passes)[1])
 
 
 def visit(own: Own, order: Order, kept: Params) -> tuple[Answer, Params]:
     """One leg, and what the client keeps afterwards. Pure: nothing is written, here or there."""
-    local, start = own.algorithm.local, with_lane(order.model)
+    local, start, legs = own.algorithm.local, with_lane(order.model), Still(own.legs) if order.still else own.legs
     if local is None:
         leg = prepare(own, order)
-        end = own.legs.train(start, leg.step, leg.batches)
-        return Answer(without_lane(end), int(leg.held), int(leg.steps)), kept
+        end = legs.train(start, leg.step, leg.batches)
+        return Answer(without_lane(end), int(leg.held), int(leg.steps), _square(legs)), kept
     mine, sent = ({name: leaf[None, None].clone() for name, leaf in x.items()} for x in (kept, order.sent))
     shift = {name: leaf.squeeze(1) for name, leaf in shift_of(local, mine, sent).items()}
     if order.shift is not None:
         shift = {name: leaf + order.shift[name] for name, leaf in shift.items()}
     leg = prepare(own, order, shift)
-    reach = clients.reached(leg.steps.to(own.net.dtype), leg.step.momentum)
+    reach = clients.reached(leg.steps.to(own.net.dtype), None if order.still else leg.step.momentum)
     lr = torch.full((1, 1), order.lr, dtype=own.net.dtype)
-    end, direction = directed(own.legs, start, leg.step, leg.batches, inverse_of(reach, lr[0]))
-    answer = Answer(without_lane(end), int(leg.held), int(leg.steps))
+    end, direction = directed(legs, start, leg.step, leg.batches, inverse_of(reach, lr[0]))
+    answer = Answer(without_lane(end), int(leg.held), int(leg.steps), _square(legs))
     if not answer.steps or not order.lr:
         return answer, kept
     began, ended, told = ({name: leaf.unsqueeze(1) for name, leaf in x.items()} for x in (start, end, direction))
     new = local.end(mine, sent, Leg(began, ended, told, reach.view(1, 1), lr))
     return answer, {name: leaf[0, 0] for name, leaf in new.items()}
+
+
+def _square(legs: Legs) -> Params:
+    return without_lane(legs.square) if isinstance(legs, Still) else {}
 
 
 def with_lane(x: Params) -> Params:

@@ -3,12 +3,13 @@
 import csv
 from bisect import bisect_left
 from collections.abc import Sequence
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from baton.store.columns import BYTES, EXACT, MEASURED, REAL
+from baton.store.columns import BYTES, EXACT, HELD, MEASURED, REAL, further
 from baton.store.files import Damaged
 from baton.store.history import History
 
@@ -32,11 +33,14 @@ def tables(history: History) -> Tables:
 
 def to_csv(found: Tables, lane: int, diverged: int) -> bytes:
     """Rows by round; empty where a metric was not taken, nan from the round a run diverged at, which ends it."""
-    header = [*MEASURED, *(name for name in (*EXACT, *BYTES, *REAL) if name in found.taken)]
+    more = further(found.taken)
+    header = [*MEASURED, *(name for name in (*HELD, *EXACT, *BYTES, *REAL) if name in found.taken), *more]
     columns = [list(map(str, found.rounds))]
     for name in header:
         places, values = found.taken.get(name, ([], np.zeros((lane + 1, 0))))
         cells = list(map(repr, values[lane].tolist()))  # the fewest digits that give a number back
+        if name in more:  # a metric that the rows cannot tell; it is no sign of divergence
+            cells = ["" if cell == "nan" else cell for cell in cells]
         if len(places) < len(found.rounds):
             known, cells = cells, [""] * len(found.rounds)
             for place, cell in zip(places, known, strict=True):
@@ -59,6 +63,17 @@ def from_csv(data: bytes) -> Metrics:
         return {name: np.array([float(row[i] or "nan") for row in rows]) for i, name in enumerate(header)}
     except (ValueError, csv.Error):
         raise Damaged("metrics.csv is damaged") from None
+
+
+def ended(data: bytes) -> dict[str, float]:
+    """The last row of what to_csv wrote: metric -> value, of those that were taken there and are finite."""
+    lines = data.decode(errors="replace").split("\n")
+    cells = zip(lines[0].split(","), lines[-2].split(",") if len(lines) > 2 else [], strict=False)
+    try:
+        found = {name: float(cell) for name, cell in cells if cell and name != "round"}
+    except ValueError:
+        raise Damaged("metrics.csv is damaged") from None
+    return {name: value for name, value in found.items() if isfinite(value)}
 
 
 def history_of(runs: Sequence[Metrics]) -> History:

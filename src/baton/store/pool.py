@@ -19,12 +19,14 @@ import torch
 from baton.notice import once
 from baton.store import claims, files
 from baton.store.claims import Claim
+from baton.store.columns import SITE
 from baton.store.files import Damaged
 from baton.store.history import History
 from baton.store.snapshot import Snapshot, drawers, named
 from baton.store.workers import Worker, Workers
 
 MODEL, BEFORE = "model/", "state/"  # what the names of the model's leaves begin with; and began with at first
+APART = "sites-"  # before those of metrics at every site: many numbers, which a look does without
 AT = re.compile(r"at-(\d{6})\.safetensors")
 Facts = dict[str, str]  # how something was computed: way, threads, CPU, versions, ...
 
@@ -41,6 +43,7 @@ class Laid(NamedTuple):
     begun: int  # rounds that lie in the store as runs of their own
     by: str  # the token of who laid it
     how: Facts  # and on what
+    threads: int = 0  # cores it takes; 0: those of its share of the device
 
 
 class Chunk(NamedTuple):
@@ -185,13 +188,25 @@ class Pool:
         tensors = named(at.state, at.clients, MODEL)
         tensors["diverged"] = at.diverged
         for metric, rows in at.history.items():
-            tensors[f"rounds/{metric}"] = torch.tensor([r for r, _ in rows])
-            tensors[f"values/{metric}"] = torch.from_numpy(np.stack([values for _, values in rows]))
-        path = claim.folder / f"at-{claim.number:06d}.safetensors"
+            apart = APART if metric.startswith(SITE) else ""
+            tensors[f"{apart}rounds/{metric}"] = torch.tensor([r for r, _ in rows])
+            tensors[f"{apart}values/{metric}"] = torch.from_numpy(np.stack([values for _, values in rows]))
+        path = _at(claim)
         files.save(path, tensors, {"round": at.round, "how": how}, keep=True)
-        for old in _checkpoints(claim.folder):
-            if old.name < path.name:
-                old.unlink(missing_ok=True)
+        _forget_before(path)
+
+    def packed(self, chunk: Chunk) -> bytes | None:
+        """Its newest checkpoint as it lies there, to be sent elsewhere; None: there is none."""
+        for path in _checkpoints(chunk.folder):
+            with suppress(OSError):
+                return path.read_bytes()
+        return None
+
+    def keep(self, claim: Claim, data: bytes) -> None:
+        """A checkpoint that another machine packed, under the claim's number; nothing, where the claim was passed."""
+        if claim.holds():
+            files.write(_at(claim), data, keep=True)
+            _forget_before(_at(claim))
 
     def load(self, chunk: Chunk, device: torch.device) -> tuple[Snapshot, Facts] | None:
         """The newest checkpoint that is what was written, and how it was computed; None: there is none.
@@ -244,14 +259,25 @@ class Pool:
         return 0
 
 
+def _at(claim: Claim) -> Path:
+    return claim.folder / f"at-{claim.number:06d}.safetensors"
+
+
+def _forget_before(path: Path) -> None:
+    """Checkpoints of earlier claims."""
+    for old in _checkpoints(path.parent):
+        if old.name < path.name:
+            old.unlink(missing_ok=True)
+
+
 def _history(tensors: dict[str, Any]) -> History:
-    metrics = [name.removeprefix("values/") for name in tensors if name.startswith("values/")]
-    return History(
-        {
-            m: zip(tensors[f"rounds/{m}"].tolist(), tensors[f"values/{m}"].numpy(), strict=True)  # a row an evaluation
-            for m in metrics
-        }
-    )
+    found = {}
+    for apart in ("", APART):
+        first = f"{apart}values/"
+        for metric in [name.removeprefix(first) for name in tensors if name.startswith(first)]:
+            rounds, values = tensors[f"{apart}rounds/{metric}"].tolist(), tensors[first + metric].numpy()
+            found[metric] = list(zip(rounds, values, strict=True))  # a row an evaluation
+    return History(found)
 
 
 def _snapshot(path: Path, device: torch.device) -> tuple[Snapshot, Facts]:

@@ -22,10 +22,11 @@ from baton.index import Entry, Index, check
 from baton.lanes import Params
 from baton.seam import State
 from baton.setting import Setting, kin
-from baton.store import files, journal, sums
+from baton.store import files, journal, sites, sums
 from baton.store.files import Damaged
-from baton.store.metrics import Metrics, from_csv, history_of, tables, to_csv
+from baton.store.metrics import Metrics, ended, from_csv, history_of, tables, to_csv
 from baton.store.pool import Facts, Pool
+from baton.store.sites import Measured, SiteTable
 from baton.store.snapshot import CLIENTS, SERVER, Snapshot, drawers, named
 
 REPAIR = "'baton repair' moves it aside, to be trained again"
@@ -51,6 +52,11 @@ class About(NamedTuple):
     precision: str = ""  # "": of before it was written down
     way: dict[str, float] | None = None
     how: Facts | None = None
+    sites: str = ""  # which test rows are a site's, in words; "": sites were not measured
+
+    def told(self) -> dict[str, Any]:
+        """What is written of it: of sites, where there are any."""
+        return {field: x for field, x in self._asdict().items() if field != "sites" or x}
 
 
 class Store:
@@ -103,11 +109,12 @@ class Store:
             about = self.about(run_id) if self.complete(run_id) else None
             if about and not (self.folder(run_id) / "metrics.csv").is_file():
                 raise Damaged("no metrics.csv beside its state")
+            ends = ended(files.read(self.folder(run_id) / "metrics.csv")) if about else {}
         except (OSError, ValueError) as error:
             what = f"{error.strerror} ({error.filename})" if isinstance(error, OSError) else str(error)
             return Entry(run_id, stamp, "", "", 0, int(self.complete(run_id)), "", what.splitlines()[0])
-        said = json.dumps(about._asdict()) if about else ""
-        return Entry(run_id, stamp, text, *kin(text), int(about is not None), said, "")
+        said = json.dumps(about.told()) if about else ""
+        return Entry(run_id, stamp, text, *kin(text), int(about is not None), said, "", json.dumps(ends))
 
     def reindex(self) -> None:
         """Make the index anew."""
@@ -183,9 +190,32 @@ class Store:
         except TypeError:
             raise Damaged("state.safetensors is damaged") from None
 
+    def columns(self, run_id: str) -> list[str]:
+        """The names in a run's metrics.csv; of one in flight, what it has so far."""
+        try:
+            return (
+                files.read(self.folder(run_id) / "metrics.csv").decode(errors="replace").partition("\n")[0].split(",")
+            )
+        except OSError:
+            return list(self.read(run_id).metrics)
+
+    def sites(self, run_id: str) -> SiteTable | None:
+        """Every site's metrics of a complete run; None where they were not measured."""
+        folder = self.folder(run_id)
+        try:
+            return sites.from_csv(sums.read(folder, sites.NAME, sums.of(folder)))
+        except FileNotFoundError:
+            return None
+        except Damaged as error:
+            raise Damaged(f"run: {run_id}: {error}; {REPAIR}") from None
+
     def params(self, run_id: str) -> Params:
         """The final model of a complete run, without the lane axis."""
         return self._tensors(run_id, (SERVER, CLIENTS))
+
+    def state(self, run_id: str) -> State:
+        """What server and clients were handed at the end of a complete run: the model, and what the server keeps."""
+        return drawers(self._tensors(run_id, (CLIENTS,)))[0]
 
     def _tensors(self, run_id: str, but: tuple[str, ...] = ()) -> Params:
         try:
@@ -222,7 +252,8 @@ class Store:
         kept = [self._tensors(run) for run in ids]
         lanes = {name: torch.stack([each[name] for each in kept]).to(device) for name in kept[0]}
         diverged = torch.tensor([-1 if run.diverged is None else run.diverged for run in runs], device=device)
-        at = Snapshot(rounds, *drawers(lanes), diverged, history_of([run.metrics for run in runs]))
+        history = sites.joined(history_of([run.metrics for run in runs]), [self.sites(run) for run in ids])
+        at = Snapshot(rounds, *drawers(lanes), diverged, history)
         return at, [run.how for run in runs if run.how]
 
     # --- writing
@@ -235,11 +266,12 @@ class Store:
         ways: Sequence[dict[str, float]] | None = None,
         how: Facts | None = None,
         by: str = "nobody",
+        measured: Measured | None = None,
     ) -> None:
         """Runs that reached their end, each in a folder that appears whole; one that is there already stays.
 
         ways: the mean way through a round of each, for the time that it would take; how: they were computed; by: the
-        token of the worker.
+        token of the worker; measured: the sites whose metrics were taken.
         """
         diverged, found = at.diverged.tolist(), tables(at.history)
         state = State(*({name: leaf.cpu() for name, leaf in drawer.items()} for drawer in at.state))
@@ -253,19 +285,41 @@ class Store:
                     continue
                 lost = diverged[lane] if diverged[lane] >= 0 else None
                 end, way = at.round if lost is None else lost, ways[lane] if ways else None
-                about = About(setting.run_id, end, lost, precision, way, how)
-                text = setting.to_json()
-                _written(
-                    stage / setting.run_id,
-                    {
-                        "metrics.csv": to_csv(found, lane, diverged[lane]),
-                        "setting.json": text.encode(),
-                        "state.safetensors": files.packed({n: x[lane] for n, x in kept.items()}, about._asdict()),
-                    },
-                )
-                staged.append(Entry(setting.run_id, 0, text, *kin(text), 1, json.dumps(about._asdict()), ""))
+                about = About(setting.run_id, end, lost, precision, way, how, measured.how if measured else "").told()
+                text, rows = setting.to_json(), to_csv(found, lane, diverged[lane])
+                contents = {
+                    "metrics.csv": rows,
+                    "setting.json": text.encode(),
+                    "state.safetensors": files.packed({n: x[lane] for n, x in kept.items()}, about),
+                }
+                if measured is not None:
+                    contents[sites.NAME] = sites.to_csv(found, lane, diverged[lane], measured)
+                _written(stage / setting.run_id, contents)
+                told = json.dumps(about), "", json.dumps(ended(rows))
+                staged.append(Entry(setting.run_id, 0, text, *kin(text), 1, *told))
             os.sync()
             self._index.add([entry for entry in staged if self._publish(stage / entry.run)])
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+    def packed(self, run_id: str) -> dict[str, bytes]:
+        """A complete run's files, to be sent elsewhere."""
+        return {name: files.read(self.folder(run_id) / name) for name in (*sorted(sums.FILES), sums.NAME)}
+
+    def receive(self, runs: Mapping[str, Mapping[str, bytes]], by: str) -> None:
+        """Runs that were trained elsewhere: the files of each, checked; one that is there already stays."""
+        stage = self.pool.staged / f"{by}-{secrets.token_hex(4)}"
+        stage.mkdir(parents=True)
+        try:
+            for run, contents in runs.items():
+                (stage / run).mkdir()
+                for name in (*sums.FILES, sums.NAME):
+                    (stage / run / name).write_bytes(contents[name])
+                known = sums.of(stage / run)
+                for name in sums.FILES:
+                    sums.read(stage / run, name, known)
+            os.sync()
+            self._index.add([self.entry(run, 0) for run in runs if self._publish(stage / run)])
         finally:
             shutil.rmtree(stage, ignore_errors=True)
 

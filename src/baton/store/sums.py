@@ -9,6 +9,7 @@ from baton.store.files import Damaged
 
 NAME = "SHA256SUMS"
 FILES = {"metrics.csv", "setting.json", "state.safetensors"}  # of a run
+FURTHER = {"sites.csv"}  # of some
 FORM = re.compile(r"([0-9a-f]{64}  [\w.]+\n)+")
 
 
@@ -25,7 +26,7 @@ def of(folder: Path) -> dict[str, str] | None:
         return None
     pairs = [line.split("  ") for line in text.split("\n")[:-1]] if FORM.fullmatch(text) else []
     found = {name: digest for digest, name in pairs}
-    if found.keys() != FILES:
+    if found.keys() - FURTHER != FILES:
         raise Damaged(f"{NAME} is damaged")
     return found
 

@@ -76,6 +76,7 @@ def _check_run(store: Store, folder: Path, known: dict[str, str] | None) -> None
         raise Damaged(fault)
     if (folder / "metrics.csv").exists():
         from_csv(files.read(folder / "metrics.csv"))
+    store.sites(folder.name)
     if store.complete(folder.name):
         if known is None and files.has_sum(folder / "state.safetensors"):
             raise Damaged(f"no {sums.NAME} beside its state")
@@ -101,7 +102,7 @@ def _others(store: Store) -> Iterator[tuple[Path, "_Check"]]:
         yield chunk.folder / "chunk.json", _Check(chunk.folder / "chunk.json", "json")
         for path in sorted(chunk.folder.glob("*at-*.safetensors")):
             yield path, _Check(path, "tensors")
-    for path in sorted((store.root / "tuned").glob("*.json")):
+    for path in sorted(path for folder in ("tuned", "hops") for path in (store.root / folder).glob("*.json")):
         yield path, _Check(path, "json")
     if (store.root / "journal.jsonl").exists():
         yield store.root / "journal.jsonl", _Check(store.root, "journal")

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from baton import regular
 from baton.errors import BadInput, nearest
 from baton.setting import Setting
-from baton.study import fields
+from baton.study import fields, measured
 from baton.study.parse import flat, is_table, merged, points
 from baton.study.scale import Scaled, scaled
 from baton.study.tables import Report, Tune
 
-__all__ = ["Report", "Study", "Tune", "find", "parse", "read", "shipped"]
+__all__ = ["Report", "Study", "Tune", "find", "parse", "read", "says", "shipped"]
 
 KEYS = ("like", "title", "about", "names", "base", "axes", "cases", "groups", "tune", "report")
 TABLES = ("names", "base", "axes", "groups", "tune", "report")
@@ -90,6 +90,13 @@ def shipped() -> list[str]:
     return sorted({path.stem for folder in (here, here.parents[1]) for path in (folder / "studies").glob("*.toml")})
 
 
+def says(name: str) -> str:
+    """What a study is about, in a sentence: its title, and the first sentence of what it says of itself."""
+    table = _table(find(name), ())
+    first = str(table.get("about", "")).partition(". ")[0].rstrip(".")
+    return ". ".join(filter(None, (str(table.get("title", name)), first))) + "."
+
+
 def read(name: str | Path, scale: float = 1.0, method: str = "") -> Study:
     """A study from its TOML file, with fewer rounds and seeds where scale is below 1, searched by another method."""
     path = find(str(name))
@@ -119,6 +126,7 @@ def parse(name: str, table: dict[str, Any]) -> Study:
     study = study._replace(groups=found.groups, labels=found.labels)
     for key in ("over", "lines", "figures", "down", "across"):
         fields.check(f"[report] {key}", getattr(report, key), study.settings)
+    measured.check(report, study.settings)
     fields.check("[tune] over", tune.over if tune else [], study.settings)
     return study
 

@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+from baton.algorithms import ALGORITHMS, called
 from baton.names import option, replaced
 from baton.rates import RATES
 from baton.setting import Setting
@@ -44,6 +45,7 @@ def _smaller(settings: list[Setting], scale: float) -> list[Setting]:
     for s in settings:
         rounds = _fewer(s.rounds, s.eval_every, scale)
         small = {"rounds": rounds, "eval_every": min(s.eval_every, rounds), "lr_schedule": _over(s, rounds)}
+        small["algorithm"] = _sooner(s, rounds)
         found.append(Setting(**{**s.model_dump(), **small}))
     return list({s.key: s for s in found}.values())
 
@@ -52,6 +54,14 @@ def _over(setting: Setting, rounds: int) -> str:
     """A learning rate that falls over the whole run does so over the smaller one."""
     whole = option("lr_schedule", setting.lr_schedule, RATES, "over") == setting.rounds
     return replaced("lr_schedule", setting.lr_schedule, RATES, {"over": rounds}) if whole else setting.lr_schedule
+
+
+def _sooner(setting: Setting, rounds: int) -> str:
+    """One method after another: the second begins after the same share of the rounds."""
+    after = option("algorithm", setting.algorithm, ALGORITHMS, "after")
+    if called(setting.algorithm) != "switch" or not isinstance(after, int):
+        return setting.algorithm
+    return replaced("algorithm", setting.algorithm, ALGORITHMS, {"after": round(after * rounds / setting.rounds)})
 
 
 def _fewer(rounds: int, every: int, scale: float) -> int:

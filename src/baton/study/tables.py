@@ -85,7 +85,12 @@ class Report(Checked):
     smooth: Part = Field(default=0.0, description="moving average over this part of the evaluations, in figures only")
     log: bool = Field(default=False, description="whether the metric's axis is logarithmic")
     margin: float = Field(default=0.0, description="a result better by more than this is set in bold")
+    spread: Literal["interval", "paper"] = Field(
+        default="interval", description="95 % interval over seeds; or, as in the paper, one deviation over all"
+    )
     shade: Literal["std", "minmax"] = Field(default="std", description="around a curve, over seeds")
+    target: float | None = Field(default=None, description="a value of the metric; what it takes to come there")
+    hops: bool = Field(default=False, description="whether sites are shown after every hand-over of some rounds")
     paper: str = Field(default="", description="the paper's table to set these results beside")
 
     @property
@@ -99,6 +104,13 @@ class Tune(Checked):
 
     method: str = Field(default="simple", description="a name of baton.search.rules.METHODS")
     over: Annotated[list[str], AfterValidator(_searched)] = Field(default=["lr"], description="the fields searched")
+    on: Literal["validation", "test"] = Field(default="validation", description="samples to choose by")
+    by: Literal["metric", "loss"] = Field(
+        default="metric", description="what to choose by: the report's metric, or the loss"
+    )
+    share: Annotated[float, _held(lambda x: 0 < x < 1, "a part of the samples, above 0, below 1, is right")] = Field(
+        default=0.2, description="of each client's samples held back in the search"
+    )
     seed: int = Field(default=-1, description="searched with this seed; -1: the study's first")
     short: Count = Field(default=1000, description="rounds of the coarse search")
     within: Annotated[float, _held(lambda x: x >= 0, "0 or more is right")] = Field(

@@ -5,23 +5,25 @@ waits at the end for what others train.
 """
 
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import torch
 
-from baton.notice import once
+from baton import datasets
+from baton.clients import steps
+from baton.notice import many, once
 from baton.setting import Setting
 from baton.simulate import memory as mem
 from baton.simulate.arithmetic import How, arithmetic, cores
 from baton.simulate.facts import machine
-from baton.store import Chunk, Laid, Snapshot, Store
+from baton.store import Chunk, History, Laid, Snapshot, Store
 from baton.store.before import adopt
 from baton.store.workers import Worker
 from baton.sweep import stopping
 from baton.sweep.chunk import CHECKPOINT_SECONDS, Job, carry_out
-from baton.sweep.planning import plan
+from baton.sweep.planning import Cut, plan
 from baton.sweep.together import together
 from baton.usercode import blamed
 
@@ -40,6 +42,23 @@ class Progress(NamedTuple):
     total: int
     cut: str  # how the runs were cut into chunks
     waiting: int = 0  # runs that others train, where there is nothing else left to do
+    history: History | None = None  # what the chunk's lanes have measured so far
+    name: str = ""  # of the chunk's folder
+
+
+class Shard(NamedTuple):
+    """Which of several processes this is, so that they begin in different places."""
+
+    number: int  # from 1
+    of: int
+
+    def order(self, chunks: list[Chunk]) -> list[Chunk]:
+        """Its own part first, then what the others have not come to."""
+        return sorted(chunks, key=lambda chunk: (self._home(chunk) - self.number) % self.of)
+
+    def _home(self, chunk: Chunk) -> int:
+        """Told from the random end of its name, which stays while other chunks come and go."""
+        return int(chunk.folder.name[-8:], 16) % self.of + 1
 
 
 class Call(NamedTuple):
@@ -53,6 +72,8 @@ class Call(NamedTuple):
     precision: str
     checkpoint: float
     anyway: bool
+    cut: Cut
+    shard: Shard | None
 
     def whole(self, chunk: Chunk) -> bool:
         """Whether a chunk could be trained for this call: all of it is wanted, in this way, and it fits."""
@@ -82,13 +103,17 @@ def sweep(
     checkpoint: float = CHECKPOINT_SECONDS,
     precision: str = "fp32",
     anyway: bool = False,
+    cut: Cut = Cut(),  # noqa: B008 it never changes
+    shard: Shard | None = None,
+    by: "Trainer | None" = None,
 ) -> Generator[Progress, None, None]:
     """Train every run that is not complete; stopped at any moment, the same call goes on where it was.
 
     Chunks are laid down before training, since numbers agree to the last bit only within the same chunk; checkpoints
     move a whole chunk at once. Yields after every round, and now and then while others train what is wanted.
 
-    anyway: go on with what was begun in another way, though the last digits may differ.
+    anyway: go on with what was begun in another way, though the last digits may differ. shard: begin with this part,
+    and end when others are at all that is left. by: who trains chunks, if not this process.
     """
     by_id = {s.run_id: s for s in settings}
     if all(store.complete(run) for run in by_id):
@@ -96,11 +121,14 @@ def sweep(
         return
     with store.pool.workers.working() as worker, arithmetic(precision), blamed(any(s.theirs for s in settings)):
         _tell_of_before(by_id.values(), store)
-        call = Call(by_id, store, worker, device, memory, precision, checkpoint, anyway)
+        for name, clients in dict.fromkeys((s.dataset, s.clients) for s in settings):
+            for note in datasets.load(name, clients).notes:
+                once(f"data: {note}")
+        call = Call(by_id, store, worker, device, memory, precision, checkpoint, anyway, cut, shard)
         store.pool.clean()
         with store.pool.planning(worker):
             adopt(store, by_id, device.type, precision)
-        yield from _work(call)
+        yield from _work(call, by or _train)
 
 
 def _tell_of_before(settings: Iterable[Setting], store: Store) -> None:
@@ -111,9 +139,9 @@ def _tell_of_before(settings: Iterable[Setting], store: Store) -> None:
         once(f"{old:,} of these runs are in {store.root} {what}; they stay there, and are trained anew")
 
 
-def _work(call: Call) -> Generator[Progress, None, None]:
+def _work(call: Call, by: "Trainer") -> Generator[Progress, None, None]:
     left, pool = call.left(call.wanted), call.store.pool
-    count = _Count(call, left)
+    count = Count(call, left)
     while left:
         stopping.check()
         chunks = call.chunks()
@@ -123,13 +151,15 @@ def _work(call: Call) -> Generator[Progress, None, None]:
             _lay_down(call, missing)
             left = call.left(left)
             continue
-        mine = [chunk for chunk in chunks if call.whole(chunk) and pool.free(chunk)]
+        mine = [c for c in chunks if call.whole(c) and pool.free(c) and _open(call.store, c)]
         trained = False
-        for at in _train(call, [c for c in mine if _open(call.store, c)], count):
+        for at in by(call, call.shard.order(mine) if call.shard else mine, count):
             trained = True
             yield at
         left = call.left(left)
         if left and not trained:
+            if call.shard and not mine:
+                return
             yield count.waiting(left)
             time.sleep(LOOK_SECONDS)
     _tidy(call.store)
@@ -150,8 +180,9 @@ def _tidy(store: Store) -> None:
 def _lay_down(call: Call, missing: list[Setting]) -> None:
     """Plan first, which may take long; then, with nobody else at it, lay down what is still missing."""
     store, pool = call.store, call.store.pool
-    fresh = plan(missing, store, call.device, call.memory, call.precision)
+    fresh = plan(missing, store, call.device, call.memory, call.precision, call.cut)
     where = (call.device.type, call.precision)
+    threads = call.cut.cores if call.device.type == "cpu" else 0
     with pool.planning(call.worker):
         taken = set[str]()
         for chunk in call.chunks():
@@ -164,18 +195,20 @@ def _lay_down(call: Call, missing: list[Setting]) -> None:
             if own:
                 ids, texts = [s.run_id for s in own], [s.to_json() for s in own]
                 bytes_ = need * len(own) // len(lanes)
-                pool.lay(Laid(ids, texts, *where, share, bytes_, begun, call.worker.token, machine(call.device)))
+                how = machine(call.device)
+                pool.lay(Laid(ids, texts, *where, share, bytes_, begun, call.worker.token, how, threads))
 
 
-def _train(call: Call, mine: list[Chunk], count: "_Count") -> Generator[Progress, None, None]:
+def _train(call: Call, mine: list[Chunk], count: "Count") -> Generator[Progress, None, None]:
     """Chunks, side by side where they are small; each is claimed when its turn comes."""
     if not mine:
         return
-    share = [chunk.laid.share for chunk in mine]
+    share = [max(c.laid.share, min(1.0, c.laid.threads / cores())) for c in mine]  # laid on a larger machine, maybe
     beside = sum(sorted(share)[:2]) <= 1 and len(mine) > 1
     jobs = []
     for chunk in mine:
-        how = How(call.device, call.precision, max(1, int(cores() * chunk.laid.share)), beside)
+        threads = chunk.laid.threads or max(1, int(cores() * chunk.laid.share))
+        how = How(call.device, call.precision, threads, beside)
         lanes = [call.wanted[run] for run in chunk.laid.runs]
         jobs.append(Job(chunk, lanes, call.store, call.worker, how, call.checkpoint, call.anyway))
     count.begin(mine)
@@ -190,13 +223,13 @@ def _train(call: Call, mine: list[Chunk], count: "_Count") -> Generator[Progress
             running.close()
 
 
-class _Count:
+class Count:
     """What is done of all that a call wants, for people."""
 
     def __init__(self, call: Call, left: Sequence[str]) -> None:
         self.call = call
-        self.total = sum(s.steps for s in call.wanted.values())
-        self.elsewhere = self.total - sum(call.wanted[run].steps for run in left)  # steps that others did
+        self.total = sum(steps(s) for s in call.wanted.values())
+        self.elsewhere = self.total - sum(steps(call.wanted[run]) for run in left)  # steps that others did
         self.seen: dict[str, int] = {}  # name of a chunk -> steps done
         self.cut = ""
 
@@ -204,33 +237,47 @@ class _Count:
         """These are trained next."""
         for chunk in chunks:
             self.seen.setdefault(chunk.folder.name, self._steps(chunk, chunk.laid.begun))
+        programs = {(self.call.wanted[chunk.laid.runs[0]].shape_key, chunk.laid.begun) for chunk in chunks}
         sizes = [len(chunk.laid.runs) for chunk in chunks]
-        self.cut = self.cut or _cut(sizes, self.call.memory or mem.free(self.call.device))
+        budget = 0 if self.call.cut.parts > 1 else self.call.memory or mem.free(self.call.device)
+        self.cut = self.cut or _cut(sizes, len(programs), budget)
 
     def _steps(self, chunk: Chunk, rounds: int) -> int:
         first = self.call.wanted[chunk.laid.runs[0]]
-        return first.steps * len(chunk.laid.runs) * rounds // first.rounds
+        return steps(first) * len(chunk.laid.runs) * rounds // first.rounds
 
     def _done(self) -> int:
         return min(self.total, self.elsewhere + sum(self.seen.values()))
 
     def at(self, chunk: Chunk, at: Snapshot) -> Progress:
         """After a round of a chunk."""
+        return self.told(chunk, at.round, at.history)
+
+    def told(self, chunk: Chunk, round: int, history: History | None = None) -> Progress:
+        """When all that is known is how far a chunk is."""
         name, rounds = chunk.folder.name, self.call.wanted[chunk.laid.runs[0]].rounds
-        self.seen[name] = self._steps(chunk, at.round)
-        where = (list(self.seen).index(name) + 1, len(self.seen), len(chunk.laid.runs), at.round, rounds)
-        return Progress(*where, self._done(), self.total, self.cut)
+        self.seen[name] = self._steps(chunk, round)
+        where = (list(self.seen).index(name) + 1, len(self.seen), len(chunk.laid.runs), round, rounds)
+        return Progress(*where, self._done(), self.total, self.cut, 0, history, name)
 
     def waiting(self, left: Sequence[str]) -> Progress:
         """While others train."""
-        todo = sum(self.call.wanted[run].steps for run in left)
+        todo = sum(steps(self.call.wanted[run]) for run in left)
         self.elsewhere = max(self.elsewhere, self.total - todo - sum(self.seen.values()))
-        cut = self.cut or f"{len(left):,} run{'s' if len(left) > 1 else ''} in training by other processes"
+        cut = self.cut or f"{many(len(left), 'run')} in training by other processes"
         return Progress(0, len(self.seen), 0, 0, 0, self._done(), self.total, cut, len(left))
 
 
-def _cut(sizes: list[int], memory: int) -> str:
-    lanes = f"{sum(sizes):,} lane{'s' if sum(sizes) > 1 else ''}"
+Trainer = Callable[[Call, list[Chunk], Count], Generator[Progress, None, None]]
+
+
+def _cut(sizes: list[int], programs: int, memory: int) -> str:
+    """How many runs, and how they are trained together; memory is named where it parts what could be one chunk.
+
+    memory: 0 where they were cut for another reason.
+    """
+    runs = many(sum(sizes), "run")
     if len(sizes) == 1:
-        return f"{lanes} at once, in at most {mem.readable(memory)}"
-    return f"{lanes} in {len(sizes)} chunks of at most {max(sizes):,}, to fit {mem.readable(memory)}"
+        return f"training {runs}" + (" at once" if sum(sizes) > 1 else "")
+    why = f", to fit {mem.readable(memory)}" if memory and len(sizes) > programs else ""
+    return f"training {runs} in {len(sizes)} chunks of at most {max(sizes):,}{why}"

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Generator, Iterator
 from contextlib import suppress
+from math import inf
 from threading import Lock
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from baton.sweep import stopping
 from baton.sweep.sameness import same
 
 CHECKPOINT_SECONDS = 20.0  # between checkpoints: what a crash can cost
+FIRST_SECONDS = 1.0  # after which the first evaluation is saved, so that whoever watches sees it
 SHARE = 10  # writing may take one part in so many of the time: large checkpoints are further apart
 
 _BUILDING = Lock()  # reading a model off a module patches torch while it lasts
@@ -33,6 +35,7 @@ class Job(NamedTuple):
     how: How
     checkpoint: float  # seconds between two
     anyway: bool  # go on though it was begun in another way
+    claim: Claim | None = None  # that somebody took for it; None: it is taken here
 
 
 class _Lost(Exception):
@@ -44,8 +47,8 @@ def carry_out(job: Job) -> Generator[Snapshot, None, None]:
 
     The time goes into the journal.
     """
-    claim = job.store.pool.take(job.chunk, job.worker)
-    if claim is None:
+    claim = job.claim or job.store.pool.take(job.chunk, job.worker)
+    if claim is None or not claim.holds():
         return
     began, left = time.monotonic(), [s.run_id for s in job.lanes if not job.store.complete(s.run_id)]
     if not left:  # others trained them meanwhile
@@ -68,6 +71,7 @@ def _rounds(job: Job, claim: Claim, told: Facts) -> Iterator[Snapshot]:
     told |= facts(program, job.how)
     first = _first(job, program, told)
     at, saved, pause = first, time.monotonic(), job.checkpoint
+    look, shown = first.round + program.setting.eval_every, saved + FIRST_SECONDS  # round and time of a first look
 
     def save() -> None:
         if not claim.holds():
@@ -77,9 +81,11 @@ def _rounds(job: Job, claim: Claim, told: Facts) -> Iterator[Snapshot]:
 
     try:
         for at in advance(program, first):
-            if (began := time.monotonic()) - saved > pause:
+            began = time.monotonic()
+            if began - saved > pause or (at.round >= look and began > shown):
                 save()
                 saved = time.monotonic()
+                shown = inf if at.round >= look else shown
                 pause = max(job.checkpoint, SHARE * (saved - began))
             yield at
             if at.round % program.setting.eval_every == 0 and bool((at.diverged >= 0).all()):
@@ -94,7 +100,8 @@ def _rounds(job: Job, claim: Claim, told: Facts) -> Iterator[Snapshot]:
     if not claim.holds():
         raise _Lost
     with stopping.saving():
-        store.finish(job.lanes, at, job.how.precision, ways(program), lasting(told), job.worker.token)
+        given = job.how.precision, ways(program), lasting(told), job.worker.token, program.evaluate.measured
+        store.finish(job.lanes, at, *given)
         pool.drop(chunk)
 
 

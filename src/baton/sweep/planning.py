@@ -5,10 +5,18 @@ from typing import NamedTuple
 
 import torch
 
+from baton.clients import steps
 from baton.setting import Setting
 from baton.simulate import memory as mem
 from baton.simulate.arithmetic import cores
 from baton.store import Store
+
+
+class Cut(NamedTuple):
+    """How fine the work is cut, for those who share it. The bytes of a run may depend on it, as on its chunk."""
+
+    parts: int = 1  # chunks there should be at least, of about equal work
+    cores: int = 0  # that a chunk takes on a CPU; 0: as many as it can use
 
 
 class Plan(NamedTuple):
@@ -25,7 +33,12 @@ class Plan(NamedTuple):
 
 
 def plan(
-    settings: Sequence[Setting], store: Store, device: torch.device, memory: int | None, precision: str = "fp32"
+    settings: Sequence[Setting],
+    store: Store,
+    device: torch.device,
+    memory: int | None,
+    precision: str = "fp32",
+    cut: Cut = Cut(),  # noqa: B008 it never changes
 ) -> Plan:
     """Runs of equal shape_key become lanes of one program, cut evenly into chunks that fit.
 
@@ -42,15 +55,18 @@ def plan(
     sizes: list[int] = []
     needs: list[int] = []  # bytes, one entry a chunk
     widths: list[float] = []  # of the device
+    work = sum(map(steps, todo)) if cut.parts > 1 else 0
     for lanes in programs.values():
         sizes.append(mem.per_lane(lanes, budget, device))
         count = -(-len(lanes) // mem.lanes_that_fit(sizes[-1], budget))
+        if work:
+            count = max(count, min(len(lanes), -(-cut.parts * sum(map(steps, lanes)) // work)))
         chunks += [lanes[len(lanes) * i // count : len(lanes) * (i + 1) // count] for i in range(count)]
         needs += [sizes[-1] * len(chunk) for chunk in chunks[len(needs) :]]
         legs = mem.legs_at_once(lanes[0])
-        widths += [_width(legs * len(chunk), device) for chunk in chunks[len(widths) :]]
+        widths += [_width(legs * len(chunk), device, cut) for chunk in chunks[len(widths) :]]
     share = [min(1.0, max(width, need / budget)) for width, need in zip(widths, needs, strict=True)]
-    if sum(s < 1 for s in share) < 2:
+    if sum(s < 1 for s in share) < 2 and not cut.cores:
         share = [1.0] * len(chunks)  # the only small one may have it all
     order = sorted(range(len(chunks)), key=lambda i: -share[i])  # the small ones last, together
     laid, parts = [chunks[i] for i in order], [share[i] for i in order]
@@ -59,6 +75,6 @@ def plan(
     return Plan(laid, done, len(programs), budget, sizes, parts, rounds, [needs[i] for i in order])
 
 
-def _width(legs: int, device: torch.device) -> float:
+def _width(legs: int, device: torch.device, cut: Cut) -> float:
     """The part of the device that so many legs at once keep busy: a core each; a GPU takes some fifty."""
-    return legs / (cores() if device.type == "cpu" else 48)
+    return (cut.cores or legs) / cores() if device.type == "cpu" else legs / 48

@@ -108,6 +108,11 @@ def _counted(what: str) -> Iterator[None]:
             setattr(_asked, what, getattr(_asked, what) - 1)
 
 
+def asked() -> int:
+    """How many times somebody has asked so far."""
+    return _asked.times
+
+
 def broken() -> bool:
     """Whether something was broken off: whatever is raised then may be of that, an import that failed for one."""
     return _asked.broke

@@ -8,6 +8,7 @@ No torch here.
 from baton.theory.average import average, weights
 from baton.theory.bounds import Result, bound
 from baton.theory.corollaries import orders
+from baton.theory.crossover import OVER, Crossing, Curves, crossover
 from baton.theory.lemmas import (
     Drift,
     covariance,
@@ -27,7 +28,10 @@ __all__ = [
     "ALGORITHMS",
     "CASES",
     "MEANING",
+    "OVER",
     "TERMS",
+    "Crossing",
+    "Curves",
     "Drift",
     "Result",
     "Row",
@@ -36,6 +40,7 @@ __all__ = [
     "best_rate",
     "bound",
     "covariance",
+    "crossover",
     "drift_bound",
     "largest_rate",
     "latex",

@@ -11,7 +11,7 @@ def markdown(rows: list[Row]) -> str:
         mark = f" [{notes[row.assumptions]}]" if row.assumptions else ""
         formula = row.formula.replace("\\ast", "*").replace("_*", "_{*}")
         lines.append(f"| {_spoken(row.case)} | {row.label()}{mark} | ${formula}$ | {row.total:.3g} |")
-    return "\n".join([*lines, "", *(f"[{number}] {text}  " for text, number in notes.items())]).rstrip()
+    return "\n".join([*lines, "", *(f"[{number}] {note(text)}  " for text, number in notes.items())]).rstrip()
 
 
 def latex(rows: list[Row]) -> str:
@@ -24,7 +24,7 @@ def latex(rows: list[Row]) -> str:
         lines.append(rf"{row.label()}{mark} & $\displaystyle {row.formula}$ & ${_power(row.total)}$ \\[1ex]")
     lines += [r"\bottomrule"]
     for text, number in notes.items():
-        lines.append(rf"\multicolumn{{3}}{{p{{0.95\linewidth}}}}{{\footnotesize ({number}) {_greek(text)}}} \\")
+        lines.append(rf"\multicolumn{{3}}{{p{{0.95\linewidth}}}}{{\footnotesize ({number}) {_greek(note(text))}}} \\")
     return "\n".join([*lines, r"\end{tabular}"])
 
 
@@ -32,6 +32,13 @@ def numbered(rows: list[Row]) -> dict[str, int]:
     """The notes, in the order they come in."""
     texts = dict.fromkeys(row.assumptions for row in rows if row.assumptions)
     return {text: number for number, text in enumerate(texts, 1)}
+
+
+def note(text: str) -> str:
+    """A note as people read it: authors and year, where the table has a key of its bibliography."""
+    for key, name in NAMES.items():
+        text = text.replace(key, name)
+    return text
 
 
 def _spoken(case: str) -> str:
@@ -52,6 +59,4 @@ def _greek(text: str) -> str:
         ("sigma ", r"\sigma "),
     ):
         text = text.replace(word, f"${symbol.strip()}$" + (" " if word.endswith(" ") else ""))
-    for source, name in NAMES.items():
-        text = text.replace(source, name)
     return text

@@ -3,6 +3,7 @@
 from baton.usercode.blame import Line, blamed, call, lines, own, place, told, written_in
 from baton.usercode.fingerprint import fingerprints
 from baton.usercode.found import imported
+from baton.usercode.given import named
 
 __all__ = [
     "Line",
@@ -11,6 +12,7 @@ __all__ = [
     "fingerprints",
     "imported",
     "lines",
+    "named",
     "own",
     "place",
     "told",

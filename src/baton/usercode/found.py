@@ -8,12 +8,14 @@ from types import ModuleType
 from typing import Any
 
 from baton.errors import BadInput, nearest
-from baton.usercode import files
+from baton.usercode import files, given
 from baton.usercode.blame import ours, told
 
 
 def imported(field: str, name: str, known: Iterable[str]) -> Callable[..., Any]:
     """The function that a path names; known: what might have been meant, where there is no such module."""
+    if (passed := given.kept(field, name)) is not None:
+        return passed
     path, _, factory = name.partition(":")
     module = _loaded(field, name, path, known)
     if not hasattr(module, factory):

@@ -45,7 +45,7 @@ def parts(value: Any, seen: Seen) -> Iterator[str]:
     elif isinstance(value, FunctionType | type) and not _loose(value):
         yield f"{_named(str(value.__module__))} {value.__qualname__}"
     elif isinstance(value, FunctionType):
-        yield from _function(value, seen)
+        yield from inside(value, seen)
     elif isinstance(value, type):
         own = {key: x for key, x in sorted(vars(value).items()) if key not in NOISE}
         yield from _each(f"class {value.__qualname__}", (value.__bases__, own), seen)
@@ -82,7 +82,7 @@ def _named(module: str) -> str:
     return module if path is None or str(path).startswith(NOT_THEIRS) else f"{module} {files.fingerprint(module)}"
 
 
-def _function(function: FunctionType, seen: Seen) -> Iterator[str]:
+def inside(function: FunctionType, seen: Seen) -> Iterator[str]:
     """Its text, the defaults of its options, and what the names in it that are not its own stand for."""
     code = function.__code__
     yield _text(code, code.co_filename) or "\n".join(_bytecode(code))

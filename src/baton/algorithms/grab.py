@@ -1,0 +1,94 @@
+"""PairGraB and FL-GraB (Li and Lyu, 2025): orders that balance clients' updates, two by two."""
+
+import torch
+from torch import Tensor
+
+from baton.algorithms.base import Algorithm
+from baton.algorithms.mean import average, check_weighting, weights
+from baton.lanes import Params, per_lane
+from baton.seam import Cohort, Now, Sites, State
+
+RANK, ORDER = "rank", "order"  # each client's place in the next epoch, so far; this epoch's clients by place
+
+
+def pairgrab() -> Algorithm:
+    """A chain whose next epoch's order balances what clients did to the model, two by two (PairGraB, Li and Lyu, 2025).
+
+    An epoch is M/S rounds. The first follows the schedule, as `reshuffled`; clients that it left out stand in the
+    middle of the next. Where S does not divide M, an epoch's last round visits some clients again.
+    """
+
+    def round(state: State, order: Cohort, sites: Sites) -> State:
+        x, moved = state.model, list[Params]()
+        for client in order:
+            y = sites.train(x, client).x
+            moved.append({n: x[n] - leaf for n, leaf in y.items()})
+            x = y
+        return State(x, _balanced(state, order, moved, sites.now))
+
+    return Algorithm(round, server=_first, order=_order)
+
+
+def flgrab(*, weighting: str = "uniform") -> Algorithm:
+    """Parallel rounds along an order that balances clients' updates, two by two (FL-GraB, Li and Lyu, 2025).
+
+    As pairgrab; the S clients of a round start from one model and are averaged.
+    """
+    check_weighting("flgrab", weighting)
+
+    def round(state: State, order: Cohort, sites: Sites) -> State:
+        x, reply = state.model, sites.train(state.model, order)
+        moved = [{n: leaf - reply.x[n][:, i] for n, leaf in x.items()} for i in range(len(order))]
+        new = average(reply.x, weights(reply, weighting))
+        return State(new, _balanced(state, order, moved, sites.now))
+
+    return Algorithm(round, server=_first, order=_order)
+
+
+def _rounds(now: Now) -> int:
+    """Of an epoch."""
+    return -(-now.clients // now.participants)
+
+
+def _first(x: Params, now: Now) -> Params:
+    rank = torch.full((len(now.lr), now.clients), now.clients / 2, dtype=now.lr.dtype, device=now.lr.device)
+    return {**{f"s.{n}": torch.zeros_like(leaf) for n, leaf in x.items()}, RANK: rank, ORDER: torch.zeros_like(rank)}
+
+
+def _order(state: State, drawn: Tensor, now: Now) -> Tensor:
+    """The next S clients of the epoch; in the first one the schedule's."""
+    epoch, place = now.round // _rounds(now), now.round % _rounds(now)
+    begin = torch.as_tensor(place * now.participants, device=drawn.device).clamp(max=now.clients - now.participants)
+    at = begin + torch.arange(now.participants, device=drawn.device)
+    own = state.server[ORDER].index_select(1, at).round().long()
+    return torch.where(torch.as_tensor(epoch == 0, device=drawn.device), drawn, own)
+
+
+def _balanced(state: State, order: Cohort, moved: list[Params], now: Now) -> Params:
+    """What the server keeps after a round: the running sum, and where each client goes in the next epoch.
+
+    Of a pair, d = u_1 - u_2, the one that takes the sum s towards 0 goes to the front. One that is left goes there too.
+    """
+    kept, count = state.server, len(moved)
+    s, rank = {n: kept[f"s.{n}"] for n in state.model}, kept[RANK]
+    half, place = count // 2, now.round % _rounds(now)
+    front, back = place * (count - half), now.clients - 1 - place * half  # the next free places
+    for i in range(half):
+        one, two = moved[2 * i], moved[2 * i + 1]
+        d = {n: leaf - two[n] for n, leaf in one.items()}
+        along = torch.stack([(leaf * d[n]).reshape(len(leaf), -1).sum(1) for n, leaf in s.items()]).sum(0)
+        towards = along <= 0  # |s + d| <= |s - d|
+        sign = torch.where(towards, 1.0, -1.0).to(now.lr.dtype)
+        s = {n: leaf + per_lane(sign, leaf).to(leaf.dtype) * d[n] for n, leaf in s.items()}
+        pair = order.index[:, 2 * i : 2 * i + 2]
+        ends = [torch.as_tensor(end, dtype=rank.dtype, device=rank.device) for end in (front + i, back - i)]
+        first, second = torch.where(towards, ends[0], ends[1]), torch.where(towards, ends[1], ends[0])
+        rank = rank.scatter(1, pair, torch.stack([first, second], 1))
+    if count % 2:
+        alone = torch.as_tensor(front + half, dtype=rank.dtype, device=rank.device).expand(len(rank), 1)
+        rank = rank.scatter(1, order.index[:, -1:], alone)
+    over = torch.as_tensor(place == _rounds(now) - 1, device=rank.device)
+    by_rank = rank.argsort(dim=1, stable=True).to(rank.dtype)
+    new = {f"s.{n}": torch.where(over, 0.0, leaf) for n, leaf in s.items()}  # each epoch's sum begins at 0
+    rank, by_place = torch.where(over, now.clients / 2, rank), torch.where(over, by_rank, kept[ORDER])
+    return {**new, RANK: rank, ORDER: by_place}

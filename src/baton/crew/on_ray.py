@@ -1,0 +1,181 @@
+"""A Ray cluster: joined or started, asked what it has, and given errands as tasks.
+
+All words go through one small actor, the post: workers tell it how far they are and hear from it whether to stop. So
+nothing of Ray is needed but tasks, an actor and the object store, which a driver outside the cluster has too.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from baton.crew.errand import Errand, Outcome, Parcel, Sent, Word, carry
+from baton.crew.samples import Name, packed
+from baton.errors import BadInput
+from baton.simulate.arithmetic import cores
+from baton.store import Laid
+
+PROCESS = 500 << 20  # bytes that a worker takes before it trains: Python, torch, Ray
+OBJECTS = 256 << 20  # bytes of a started cluster's object store, beside the data sets
+HEAD = "node:__internal_head__"  # a resource that Ray gives the first machine of a cluster
+WORD_SECONDS = 30.0  # after which a worker takes the driver for gone
+
+
+class Ended(NamedTuple):
+    """An errand came to its end; outcome None: its worker or machine did, for this reason."""
+
+    name: str
+    outcome: Outcome | None
+    why: str = ""
+
+
+class Post:
+    """What workers and driver know of each other."""
+
+    def __init__(self) -> None:
+        self.words: list[Word] = []
+        self.asked = 0
+
+    async def tell(self, word: Word) -> int:
+        """From a worker; how many times the driver has asked to stop."""
+        self.words.append(word)
+        return self.asked
+
+    async def collect(self, asked: int, seconds: float) -> list[Word]:
+        """For the driver: all words since it last asked; waits so long for one."""
+        self.asked = max(self.asked, asked)
+        if not self.words:
+            await asyncio.sleep(seconds)
+        found, self.words = self.words, []
+        return found
+
+
+def _errand(errand: Errand, post: Any, parcel: list[Any], given: dict[Name, list[Any]]) -> Outcome:
+    """In a worker. What is in a list is fetched only by those who need it."""
+    import ray
+
+    def samples(name: Name) -> Any:
+        return ray.get(given[name][0]) if name in given else None
+
+    def tell(word: Word) -> int:
+        return int(ray.get(post.tell.remote(word), timeout=WORD_SECONDS))
+
+    return carry(errand, Sent(lambda: ray.get(parcel[0]) if parcel else Parcel(None, {}), samples, tell))
+
+
+class Node(NamedTuple):
+    """What a machine of the cluster has."""
+
+    cpus: float
+    gpus: float
+    memory: int  # bytes
+
+
+class Cluster:
+    """A cluster that this process drives."""
+
+    def __init__(self) -> None:
+        import ray
+
+        self.ray: Any = ray
+        self.tasks: dict[Any, str] = {}  # reference -> chunk
+        self.given: dict[Name, list[Any]] = {}  # data sets in the object store
+        self.asked = 0
+        head = {HEAD: 0.001}  # where it dies with the cluster, and not with some machine
+        self.post = ray.remote(num_cpus=0, resources=head, max_concurrency=10_000)(Post).remote()
+        self._run = ray.remote(max_retries=0)(_errand)
+
+    def nodes(self) -> list[Node]:
+        """Those that live."""
+        found = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        return [Node(has.get("CPU", 0.0), has.get("GPU", 0.0), int(has.get("memory", 0))) for has in found]
+
+    def slots(self, laid: Laid) -> int:
+        """How many chunks like this one train at once."""
+        if laid.device == "cuda":
+            return sum(int(node.gpus / _gpu_share(laid)) for node in self.nodes())
+        return sum(int(node.cpus // max(1, laid.threads)) for node in self.nodes())
+
+    def send(self, errand: Errand, parcel: Parcel | None) -> None:
+        """Hand a chunk to whoever has room for it."""
+        laid, gpu = errand.laid, errand.laid.device == "cuda"
+        most = max((self._room(node, laid) for node in self.nodes()), default=0)
+        options: dict[str, Any] = {
+            "num_cpus": 1 if gpu else max(1, laid.threads),
+            "num_gpus": _gpu_share(laid) if gpu else 0,
+            "memory": PROCESS if gpu else min(laid.memory + PROCESS, most) or None,
+        }
+        put = [self.ray.put(parcel)] if parcel else []
+        self.tasks[self._run.options(**options).remote(errand, self.post, put, self.given)] = errand.name
+
+    def _room(self, node: Node, laid: Laid) -> int:
+        """Bytes that a chunk may ask a node for, such that all its cores can be used."""
+        return int(node.memory * max(1, laid.threads) // max(1.0, node.cpus))
+
+    def give(self, names: tuple[Name, ...]) -> None:
+        """Put data sets into the object store, from where each machine fetches them once."""
+        for name in names:
+            if name not in self.given:
+                self.given[name] = [self.ray.put(packed(name))]
+
+    def poll(self, seconds: float) -> list[Word | Ended]:
+        """What happened; waits so long for anything."""
+        try:
+            words = self.ray.get(self.post.collect.remote(self.asked, seconds))
+        except self.ray.exceptions.RayError:
+            raise BadInput(
+                "on: the cluster is gone; what was saved is safe, the same command goes on from it"
+            ) from None
+        ready, _ = self.ray.wait(list(self.tasks), num_returns=len(self.tasks), timeout=0) if self.tasks else ([], [])
+        return [*words, *(self._ended(task) for task in ready)]
+
+    def _ended(self, task: Any) -> Ended:
+        name, crashes = self.tasks.pop(task), self.ray.exceptions
+        try:
+            return Ended(name, self.ray.get(task))
+        except crashes.RayTaskError:
+            raise
+        except crashes.RayError as error:
+            return Ended(name, None, str(error).strip().splitlines()[0])
+
+
+def _gpu_share(laid: Laid) -> float:
+    return round(min(1.0, max(0.01, laid.share)), 2)
+
+
+@contextmanager
+def joined(address: str) -> Iterator[Cluster]:
+    """A cluster, joined for so long; where there is none, or a new one is wanted, it is started and ended here."""
+    try:
+        import ray
+    except ImportError:
+        raise BadInput("on: Ray is not installed; pip install 'baton[ray]' is right") from None
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    own = {"num_cpus": cores(), "include_dashboard": False, "object_store_memory": OBJECTS}
+    common = {"log_to_driver": False, "logging_level": "ERROR", "ignore_reinit_error": True}
+    _answers(address)
+    asked = {"any": {}, "local": {"address": "local", **own}}.get(address, {"address": address})
+    try:
+        ray.init(**asked, **common)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        line = str(error).strip().partition("\n")[0]
+        raise BadInput(f"on: the cluster {address!r} cannot be joined ({line})") from None
+    try:
+        yield Cluster()
+    finally:
+        with suppress(Exception):
+            ray.shutdown()
+
+
+def _answers(address: str) -> None:
+    """Refuse an address where nobody is: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5.0).close()
+    except (OSError, OverflowError) as error:
+        what = f"on: no cluster answers at {address} ({error}); 'ray start --head' starts one"
+        raise BadInput(what) from None

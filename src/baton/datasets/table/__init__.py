@@ -1,0 +1,1 @@
+"""Tables: one file, or one file a site, of a person a row and a fact a column."""
