@@ -83,8 +83,8 @@ class Federation:
 
     def train(self, meanwhile: Callable[[], None] | None = None) -> Store:
         """The run, to its end, as a person starts it."""
-        words = [sys.executable, "-m", "baton", "deploy", "start", str(self.folder), "--keep"]
-        with processes_of_tests.start(words, stderr=subprocess.PIPE, text=True) as process:
+        words = [sys.executable, "-m", "baton", "deploy", "start", self.folder.name, "--keep"]
+        with processes_of_tests.start(words, cwd=self.folder.parent, stderr=subprocess.PIPE, text=True) as process:
             if meanwhile:
                 meanwhile()
             self.said = process.communicate(timeout=LIMIT)[1].splitlines()

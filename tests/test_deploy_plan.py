@@ -110,11 +110,13 @@ def test_the_command_line_says_what_is_missing(tmp_path: Path) -> None:
         assert line in str(done.exception)
 
 
-def test_kits_lock_a_site_down(tmp_path: Path) -> None:
+def test_kits_lock_a_site_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Our classes alone, no code that comes with a job, no logs that leave, nobody who looks at files."""
     pytest.importorskip("nvflare", reason="pip install 'baton-fl[deploy]' for runs over real sites")
     found = plan.parse(GOOD)
-    kits.provision(found, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    kits.provision(found, Path("."))
+    assert str(tmp_path / "flare" / "jobs") in (tmp_path / "kits/localhost/local/resources.json").read_text()
     local = tmp_path / "kits" / "berlin" / "local"
     resources = json.loads((local / "resources.json").read_text())
     rights = json.loads((local / "authorization.json").read_text())["permissions"]

@@ -50,6 +50,7 @@ def project(plan: Plan) -> dict[str, Any]:
 def provision(plan: Plan, folder: Path) -> None:
     """folder/kits/NAME for everybody; a second call leaves the certificates that are there."""
     needed()
+    folder = folder.resolve()  # the server's process goes to another one
     kits, work = folder / "kits", folder / "workspace"
     if kits.exists():
         return

@@ -27,7 +27,7 @@ class Supervisor:
     """One federation, from its folder."""
 
     def __init__(self, folder: Path, say: Say) -> None:
-        self.folder, self.say, self.plan = folder, say, plan.load(folder)
+        self.folder, self.say, self.plan = folder.resolve(), say, plan.load(folder)
         self._session: Any = None
         self._begun = 0  # how often the server was
 
