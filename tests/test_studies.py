@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import handmade
-from baton import datasets, paper, report, study
+from baton import clients, datasets, paper, report, study
 from baton.api import run, tune
 from baton.seam import State
 from baton.search import choices, wanted
@@ -127,7 +127,8 @@ def test_the_comment_says_what_it_costs(name: str) -> None:
     (runs, steps), *more = re.findall(r"([\d,]+) runs, ([\d,]+) SGD steps", comment(name))
     assert not more
     assert int(runs.replace(",", "")) == len(read(name).settings)
-    assert int(steps.replace(",", "")) == sum(s.steps for s in read(name).settings)
+    if not any(s.epochs for s in read(name).settings):  # those of epochs take data to count
+        assert int(steps.replace(",", "")) == sum(clients.steps(s) for s in read(name).settings)
 
 
 @pytest.mark.parametrize("label", SHOWN)
@@ -320,7 +321,7 @@ def test_reading_needs_no_data(name: str, data: Path, monkeypatch: pytest.Monkey
     if found.tune:
         assert found.tune.method in METHODS
         searched = [s for cell in cells(found) for own in (cell.grid.values(), *cell.seeds.values()) for s in own]
-        assert ids(searched) == ids(found.settings)
+        assert ids([s.model_copy(update={"validation": 0.0}) for s in searched]) == ids(found.settings)
 
 
 @EVERY
@@ -329,11 +330,9 @@ def test_scale_changes_rounds_seeds_and_what_is_averaged_only(name: str) -> None
     assert small.report.model_copy(update={"last": whole.report.last}) == whole.report
     assert small.report.last == 1
     assert list(small.groups) == list(whole.groups)
-    seed = 1234 if whole.tune else whole.settings[0].seed
+    seed = whole.search_seed
     for group, settings in whole.groups.items():
-        loose = (
-            {"rounds", "eval_every", "algorithm"} if name == "methods" else {"rounds", "eval_every"}
-        )  # a switch comes sooner
+        loose = {"rounds", "eval_every"} | ({"algorithm"} if name.startswith("methods") else set())  # a switch: sooner
         first = [s for s in settings if s.seed == seed]
         assert [s.model_dump(exclude=loose) for s in small.groups[group]] == [
             s.model_dump(exclude=loose) for s in first
@@ -342,8 +341,8 @@ def test_scale_changes_rounds_seeds_and_what_is_averaged_only(name: str) -> None
             assert now.rounds == pytest.approx(before.rounds / 100, abs=before.eval_every / 2)
             assert now.eval_every == min(before.eval_every, now.rounds)
     if whole.tune and small.tune:
-        assert small.tune.model_copy(update={"short": 1000, "last": 10}) == whole.tune
-        assert (small.tune.short, small.tune.last) == (8, 1)
+        assert small.tune.model_copy(update={"short": whole.tune.short, "last": whole.tune.last}) == whole.tune
+        assert small.tune.last == 1
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist", "cifar10"])
@@ -379,15 +378,16 @@ def test_the_page_counts_right(name: str) -> None:
     (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |")]
     cells_ = [cell.strip() for cell in line.split("|")]
     assert int(cells_[3].replace(",", "")) == len(read(name).settings)
-    millions = sum(s.steps for s in read(name).settings) / 1e6
-    assert float(cells_[4]) == pytest.approx(millions, rel=0.05)
+    if not any(s.epochs for s in read(name).settings):
+        millions = sum(clients.steps(s) for s in read(name).settings) / 1e6
+        assert float(cells_[4]) == pytest.approx(millions, rel=0.05)
 
 
 def test_the_page_has_every_key() -> None:
     tables = [tomllib.loads(text) for text in EXAMPLES]
     assert {key for table in tables for key in table} == set(study.KEYS)
     (shown,) = [table["report"] for table in tables if "report" in table]
-    assert shown == Report().model_dump()  # the defaults, as it says
+    assert shown == Report().model_dump(exclude_none=True)  # the defaults, as it says
     assert [set(table["tune"]) for table in tables if "tune" in table] == [set(Tune.model_fields)]
     assert all(f"| `{method}` |" in PAGE for method in METHODS)
 
