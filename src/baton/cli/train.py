@@ -30,6 +30,7 @@ from baton.cli.common import (
 from baton.cli.constants import DRAWS, drift_of, print_drift
 from baton.cli.hops import hops_of, print_hops
 from baton.cli.look import as_dict, show
+from baton.cli.sites import print_personal
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
@@ -87,9 +88,7 @@ def run(
         for each in hops:
             print_hops(each)
         if own:
-            print(f"{'site':>6} {'samples':>8} {'accuracy':>9} {'fine-tuned':>11}")
-        for row in own:
-            print(f"{row['site']:6} {row['samples']:8,} {row['before']:9.2f} {row['after']:11.2f}")
+            print_personal(own)
 
 
 def _personal(setting: "Setting", store: "Store", device: str) -> list[dict[str, Any]]:
@@ -100,7 +99,11 @@ def _personal(setting: "Setting", store: "Store", device: str) -> list[dict[str,
     with arithmetic("fp32"):
         found = fine_tuned(setting, store.params(setting.run_id), device_of(device))
     columns = zip(found.samples.tolist(), found.before.tolist(), found.after.tolist(), strict=True)
-    return [{"site": m, "samples": n, "before": a, "after": b} for m, (n, a, b) in enumerate(columns)]
+    rows = [{"site": m, "samples": n, "before": a, "after": b} for m, (n, a, b) in enumerate(columns)]
+    for label, told in found.told.items():
+        for m, (before, after) in told.items():
+            rows[m][label] = {"before": before, "after": after}
+    return rows
 
 
 @app.command()
