@@ -223,7 +223,21 @@ def same(one: Params, other: Params) -> bool:
     return one.keys() == other.keys() and all(torch.equal(leaf, other[name]) for name, leaf in one.items())
 
 
-@pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.startswith("fedseq") or "groups=1" in spec])
+PLACES = (
+    "feddc",
+    "pairgrab",
+    "flgrab",
+    "ewc",
+    "sequential:mu=0.3,decay",
+    "sequential:ema",
+)  # a place counts all the same
+CLOCKS = ("fedavgm", "fedad", "fedyogi", "feddc", "pairgrab", "flgrab")  # what the server keeps goes on with rounds
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [s for s in SPECS if (not s.startswith("fedseq") or "groups=1" in s) and not s.startswith(PLACES)],
+)
 def test_what_does_not_come_back_might_as_well_not_take_part(spec: str) -> None:
     """A chain hands on what was there, an average is over what came, server and clients learn from what came."""
     s = setting(spec, failures="share:p=0.6", on_failure="retry:times=1" if "weighting" in spec else "skip")
@@ -292,8 +306,8 @@ def test_where_nobody_came_nothing_changed(spec: str, on_failure: str) -> None:
     _, seen = stages([setting(spec, failures="share:p=1", on_failure=on_failure, rounds=2)])
     for at in seen[1:]:
         close(at.state.model, seen[0].state.model, 1e-14)
-        assert same(at.state.server, seen[0].state.server) or spec.startswith("fedavgm")
-        close(at.state.server, seen[0].state.server, 1e-14)
+        if not spec.startswith(CLOCKS):
+            assert same(at.state.server, seen[0].state.server)
         assert same(at.clients, seen[0].clients)
 
 

@@ -118,4 +118,4 @@ def test_what_cannot_be_measured_is_refused() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "baton", "run", "--measure", "x"], capture_output=True, text=True, check=False
     )
-    assert done.stderr.strip() == "baton: measure: 'x'; 'drift' or 'hops' is right"
+    assert done.stderr.strip() == "baton: measure: 'x'; 'drift', 'hops' or 'personal' is right"

@@ -209,6 +209,7 @@ S = 4  # participants in what follows
         ("feddyn", (S, S, 0)),
         ("ewc", (S, S, S)),  # the model goes on; squares go up, and the Fisher comes down to the next
         ("sequential:last=2", (2, 1, S - 1)),
+        ("sequential:ema=0.5", (S, 1, S - 1)),
         ("fedadam:of=sequential", (1, 1, S - 1)),
         ("fedseqinter:groups=2,every=5", (2, 2, S - 2)),  # each chain's model goes home after a round
         ("feddc:every=5", (S, S, 0)),

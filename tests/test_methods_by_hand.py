@@ -1,10 +1,15 @@
 """Methods between the paradigms, EWC and FedNova as their papers write them: plain PyTorch loops over clients."""
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
+from typer.testing import CliRunner
 
-from baton import clients, datasets, rng
+from baton import cli, clients, datasets, rng
 from baton.lanes import Params
+from baton.measure.personal import fine_tuned
 from baton.setting import Setting
 from baton.simulate.engine import Program
 from baton.store import Snapshot
@@ -208,3 +213,37 @@ def test_fednova_is_fedavg_where_all_take_the_same_number() -> None:
     other = finish([setting("fednova", **{**more, "partition": "dirichlet:alpha=0.5"})])[1]
     plain = finish([setting("parallel:weighting=size", **{**more, "partition": "dirichlet:alpha=0.5"})])[1]
     assert not all(torch.allclose(leaf, plain.state.model[n], rtol=1e-3) for n, leaf in other.state.model.items())
+
+
+def test_models_that_are_trained_further_at_each_site() -> None:
+    """As K plain steps from the run's model; each label of the test rows counts as often as the site holds it."""
+    s = setting("parallel", local_steps=2, rounds=2)
+    program, last = finish([s])
+    x = {n: leaf[0] for n, leaf in last.state.model.items()}
+    hand, found = ByHand(s), fine_tuned(s, x, CPU, steps=2)
+    y, data = hand.data.y, hand.data
+    for m in range(s.clients):
+        mine = hand.leg(x, m)
+        for n, leaf in mine.items():
+            torch.testing.assert_close(found.models[n][m], leaf, rtol=1e-9, atol=1e-11)
+        for model, share in ((x, found.before), (mine, found.after)):
+            hand.module.load_state_dict(model)
+            right = hand.module(data.test_x.to(torch.float64)).argmax(1) == data.test_y
+            by_label = [right[data.test_y == c].double().mean() for c in range(10)]
+            wanted = sum(by_label[c] * (y[hand.owner == m] == c).sum() for c in range(10)) / hand.held(m)
+            assert float(share[m]) == pytest.approx(100 * float(wanted), abs=1e-6)
+    assert program.net.dtype == torch.float64
+
+
+def test_sites_metrics_before_and_after(tmp_path: Path) -> None:
+    """As a user types it: a line a site, with what the run measures."""
+    words = "run --dataset digits --partition dirichlet:alpha=0.3 --model logistic -M 4 -S 4 -K 2 -R 2 --metrics f1"
+    words += f" --measure personal --runs {tmp_path}"
+    told = CliRunner().invoke(cli.app, words.split())
+    assert told.exit_code == 0, told.output
+    table = told.output.splitlines()[-5:]
+    assert table[0].split() == ["site", "samples", "accuracy", "tuned", "f1", "tuned"]
+    assert [line.split()[0] for line in table[1:]] == ["0", "1", "2", "3"]
+    rows = json.loads(CliRunner().invoke(cli.app, [*words.split(), "--json"]).stdout)["personal"]
+    assert all(0 <= row["f1"][when] <= 100 for row in rows for when in ("before", "after"))
+    assert sum(row["after"] for row in rows) > sum(row["before"] for row in rows)

@@ -1,5 +1,6 @@
 """FedDyn (Acar et al., 2021): a penalty that each client adapts, so that all local minima move to the global one."""
 
+import torch
 from torch import Tensor
 
 from baton.algorithms.base import Algorithm
@@ -16,10 +17,17 @@ def feddyn(*, alpha: Tensor = lane(0.1, above=0.0)) -> Algorithm:
     """
 
     def begin(kept: Params, sent: Params) -> Params:  # noqa: ARG001
-        return {n: -leaf for n, leaf in kept.items()}
+        return {n: torch.neg(leaf, out=leaf) for n, leaf in kept.items()}
 
     def end(kept: Params, sent: Params, leg: Leg) -> Params:  # noqa: ARG001
-        return {n: leaf - per_lane(alpha, leaf) * (leg.end[n] - leg.start[n]) for n, leaf in kept.items()}
+        """h_i is written over by now: a leg's direction is (x - y) / (lr reach) + h_i."""
+        way = leg.reach * leg.lr  # [L, C]
+        by = torch.where(way > 0, 1 / way, 0.0) - alpha.to(way).unsqueeze(1)
+        new = {}
+        for n, leaf in leg.direction.items():
+            far = leg.end[n] - leg.start[n]
+            new[n] = torch.addcmul(leaf, far, by.view(*by.shape, *[1] * (far.dim() - 2)))
+        return new
 
     def round(state: State, order: Cohort, sites: Sites) -> State:
         x, reply = state.model, sites.train(state.model, order, pull=alpha)

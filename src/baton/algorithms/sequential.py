@@ -5,7 +5,7 @@ from torch import Tensor
 from baton.algorithms.base import Algorithm
 from baton.algorithms.ways import handed_on
 from baton.errors import BadInput
-from baton.lanes import Params, per_lane
+from baton.lanes import Params
 from baton.names import lane
 from baton.seam import Cohort, Sites, State
 
@@ -15,7 +15,7 @@ def sequential(
     mu: Tensor = lane(0.0, least=0.0),
     decay: Tensor = lane(1.0, above=0.0, most=1.0),
     last: int = 1,
-    ema: Tensor = lane(0.0, least=0.0, below=1.0),
+    ema: float = 0.0,
 ) -> Algorithm:
     """The model is handed from client to client; the last one's is the next round's.
 
@@ -24,7 +24,9 @@ def sequential(
     Izmailov et al., 2018). ema: it ends with e, e = ema e + (1 - ema) y after each client, from the round's first
     model on.
     """
-    averaged = bool((ema > 0).any())
+    averaged = ema > 0
+    if not 0 <= ema < 1:
+        raise BadInput(f"algorithm: sequential has ema={ema:g}; 0 (the end of the chain) or more, below 1, is right")
     if last < 1:
         raise BadInput(f"algorithm: sequential has last={last}; 1 (the end of the chain) or more is right")
     if last > 1 and averaged:
@@ -43,7 +45,7 @@ def sequential(
             if slower is not None:
                 rate = slower if rate is None else rate * slower
             if averaged:
-                mean = {n: leaf + per_lane(ema, leaf) * (mean[n] - leaf) for n, leaf in x.items()}
+                mean = {n: leaf + ema * (mean[n] - leaf) for n, leaf in x.items()}
             if place >= len(order) - last:
                 tail.append(x)
         return State(mean if averaged else _mean(tail))

@@ -1,6 +1,7 @@
 """What a run says of each site: a row a site at its last evaluation, and how they differ."""
 
-from math import isfinite, isnan
+from collections.abc import Sequence
+from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,3 +70,16 @@ def _head(label: str) -> str:
 
 def _number(x: float) -> str:
     return "" if isnan(x) else f"{x:.4f}" if abs(x) < 10 else f"{x:.2f}"
+
+
+def print_personal(rows: Sequence[dict[str, Any]]) -> None:
+    """A line a site: accuracy with the run's model and with one trained further there; then what the run measures."""
+    labels = [key for key in rows[0] if isinstance(rows[0][key], dict)][:2]
+    print("the run's model at each site, and after 10 steps more there:")
+    print(
+        f"{'site':>6} {'samples':>8} {'accuracy':>9} {'tuned':>7}" + "".join(f" {x:>12} {'tuned':>7}" for x in labels)
+    )
+    for row in rows:
+        more = [(row[label]["before"], row[label]["after"]) if label in row else (nan, nan) for label in labels]
+        cells = "".join(f" {_number(before):>12} {_number(after):>7}" for before, after in more)
+        print(f"{row['site']:6} {row['samples']:8,} {_number(row['before']):>9} {_number(row['after']):>7}{cells}")

@@ -35,6 +35,7 @@ from baton.cli.common import (
 from baton.cli.constants import DRAWS, drift_of, print_drift
 from baton.cli.hops import hops_of, print_hops
 from baton.cli.look import as_dict, show
+from baton.cli.sites import print_personal
 from baton.crew import HERE, Where, where
 from baton.errors import BadInput
 from baton.notice import many
@@ -94,9 +95,7 @@ def run(
         for each in hops:
             print_hops(each)
         if own:
-            print(f"{'site':>6} {'samples':>8} {'accuracy':>9} {'fine-tuned':>11}")
-        for row in own:
-            print(f"{row['site']:6} {row['samples']:8,} {row['before']:9.2f} {row['after']:11.2f}")
+            print_personal(own)
         known = {each.name or each.callback.__name__ for each in app.registered_commands if each.callback}
         print("", *words.following(store.read(setting.run_id), runs, known), sep="\n")
 
@@ -109,7 +108,11 @@ def _personal(setting: "Setting", store: "Store", device: str) -> list[dict[str,
     with arithmetic("fp32"):
         found = fine_tuned(setting, store.params(setting.run_id), device_of(device))
     columns = zip(found.samples.tolist(), found.before.tolist(), found.after.tolist(), strict=True)
-    return [{"site": m, "samples": n, "before": a, "after": b} for m, (n, a, b) in enumerate(columns)]
+    rows = [{"site": m, "samples": n, "before": a, "after": b} for m, (n, a, b) in enumerate(columns)]
+    for label, told in found.told.items():
+        for m, (before, after) in told.items():
+            rows[m][label] = {"before": before, "after": after}
+    return rows
 
 
 @app.command()

@@ -12,6 +12,7 @@ from baton.seam import Cohort
 from baton.setting import Setting
 from baton.simulate.engine import Program
 from baton.simulate.simulation import Simulation
+from baton.store.columns import SITE
 
 AT_ONCE = 64  # sites trained side by side
 
@@ -23,6 +24,7 @@ class Personal(NamedTuple):
     samples: Tensor  # [M] for training
     before: Tensor  # [M] nan where the site has no test rows
     after: Tensor  # [M]
+    told: dict[str, dict[int, tuple[float, float]]]  # of the run's own metrics: client -> before and after
 
 
 def fine_tuned(setting: Setting, x: Params, device: torch.device, steps: int = 10) -> Personal:
@@ -37,10 +39,8 @@ def fine_tuned(setting: Setting, x: Params, device: torch.device, steps: int = 1
     program = Program([Setting(**{**setting.model_dump(), **few})], device)
     if not program.evaluate.labelled:
         raise BadInput(f"measure: {setting.dataset} has no labels, so that there is no accuracy; 'drift' is right")
-    start, now = (
-        {n: leaf.unsqueeze(0).to(device) for n, leaf in x.items()},
-        program.now(setting.rounds, program.rate(0)),
-    )
+    start = {n: leaf.unsqueeze(0).to(device) for n, leaf in x.items()}
+    now = program.now(setting.rounds, program.rate(0))
     made, every = [], torch.arange(setting.clients, device=device)
     for some in torch.split(every, AT_ONCE):
         order = some.unsqueeze(0)
@@ -50,7 +50,21 @@ def fine_tuned(setting: Setting, x: Params, device: torch.device, steps: int = 1
     right = _right(program, models)
     before = _right(program, start).expand_as(right)
     count = held.spans(program.clients, program.lanes, every.unsqueeze(0))[1][0]
-    return Personal(models, count, _share(before, weight), _share(right, weight))
+    return Personal(models, count, _share(before, weight), _share(right, weight), _told(program, start, models))
+
+
+def _told(program: Program, x: Params, models: Params) -> dict[str, dict[int, tuple[float, float]]]:
+    """What the run measures at every site, of x and of each site's own model."""
+    asked = program.evaluate.asked
+    if asked is None or asked.sites is None:
+        return {}
+    whose, found = asked.sites.client.tolist(), {}
+    before = program.evaluate.on_test(x)
+    after = program.evaluate.on_test(x, {n: leaf.unsqueeze(0) for n, leaf in models.items()})
+    for label in asked.metrics:
+        both = before[SITE + label][0].tolist(), after[SITE + label][0].tolist()
+        found[label] = dict(zip(whose, zip(*both, strict=True), strict=True))
+    return found
 
 
 def _weights(program: Program) -> Tensor:

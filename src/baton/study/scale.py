@@ -67,4 +67,4 @@ def _sooner(setting: Setting, rounds: int) -> str:
 def _fewer(rounds: int, every: int, scale: float) -> int:
     """As a multiple of the rounds between evaluations, where that leaves any."""
     exact = max(1, round(rounds * scale))
-    return exact if exact < every else min(rounds, round(rounds * scale / every) * every)
+    return exact if exact < every else min(rounds, max(1, round(rounds * scale / every)) * every)
