@@ -77,6 +77,7 @@ def test_clients_without_samples_hand_on() -> None:
     ],
 )
 @pytest.mark.parametrize("spec", ["scaffold", "alone", "ssl:cut=1"])
+@pytest.mark.long
 def test_real_sites_draw_the_same(spec: str, more: dict[str, object], pipes: list) -> None:
     compare(setting(spec, **more), pipes, exact=not spec.startswith("ssl"))
 

@@ -194,7 +194,7 @@ def begun(folder: Path) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)])
 def test_two_namespaces_of_processes(how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither can see the other's processes: one that is killed, or sleeps, is taken over when its heart stops."""
     if subprocess.run([*APART, "true"], capture_output=True, check=False).returncode:

@@ -143,6 +143,7 @@ def test_two_devices_and_one_of_their_processes_killed(tmp_path: Path) -> None:
     assert files(runs) == wanted
 
 
+@pytest.mark.long
 def test_a_signal_goes_on_to_all_devices_and_the_same_command_goes_on(tmp_path: Path) -> None:
     study, wanted = whole(tmp_path, 1000)
     runs = tmp_path / "runs"

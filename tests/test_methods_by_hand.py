@@ -241,7 +241,9 @@ def test_sites_metrics_before_and_after(tmp_path: Path) -> None:
     words += f" --measure personal --runs {tmp_path}"
     told = CliRunner().invoke(cli.app, words.split())
     assert told.exit_code == 0, told.output
-    table = told.output.splitlines()[-5:]
+    lines = told.output.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.split()[:4] == ["site", "samples", "accuracy", "tuned"])
+    table = lines[first : first + 5]
     assert table[0].split() == ["site", "samples", "accuracy", "tuned", "f1", "tuned"]
     assert [line.split()[0] for line in table[1:]] == ["0", "1", "2", "3"]
     rows = json.loads(CliRunner().invoke(cli.app, [*words.split(), "--json"]).stdout)["personal"]

@@ -80,6 +80,7 @@ def test_ctrl_c_saves_everywhere_and_a_machine_killed_is_gone_on_from(
     assert not verify(Store(runs)).faults
 
 
+@pytest.mark.long
 def test_workers_that_do_not_see_the_store_send_their_runs_back(
     study: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:

@@ -80,7 +80,7 @@ BAD = {
     "[report]\nalso = [3]": "[report] also: 3 is not a str",
     "[report]\nlast = 0": "[report] last: 0; at least 1 is right",
     "[tune]\nover = ['']": "[tune] over: '' cannot be searched; 'lr' or 'clip' is right",
-    "[axes]\nalgorithm.server_lr = [0.5]": "algorithm: sequential has no parameter 'server_lr'; it takes none",
+    "[axes]\nalgorithm.server_lr = [0.5]": "algorithm: sequential has no parameter 'server_lr'; ",
     "[base]\nalgorithm = 'parallel'\n'algorithm.server' = 2": "algorithm: parallel has no parameter 'server'; did you",
     "[axes]\nalgorithm.server_lr = 0.5": "axes.algorithm.server_lr: 0.5 is not a list of values; [0.5] is right",
     "[axes]\nmodl.hidden = [1]": "axes.modl: no such setting; did you mean 'model'?",
@@ -89,7 +89,7 @@ BAD = {
     "[base]\nalgorithm = 'parallel'\n'algorithm.weighting' = 'size,server_lr=2'": "is not a number or a word",
     "[base]\nalgorithm.a = 1\n'algorithm.a' = 2": "algorithm.a: it is given as algorithm.a and as 'algorithm.a'",
     "[base]\npartition = 'file'\n'partition.path' = 'none.csv'\n'partition.seed' = 2": "file has no parameter 'seed'",
-    "[tune]\nover = ['algorithm.mu']": "[tune] over: no algorithm of this study has a parameter 'mu'; they take none",
+    "[tune]\nover = ['algorithm.beta']": "[tune] over: no algorithm of this study has a parameter 'beta'",
     "[base]\nalgorithm='parallel'\n[report]\nlines = 'algorithm.server'": "did you mean 'server_lr'?",
     "[report]\nover = 'lr.x'": "[report] over: no such setting 'lr.x'",
 }
