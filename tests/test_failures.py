@@ -236,7 +236,11 @@ CLOCKS = ("fedavgm", "fedad", "fedyogi", "feddc", "pairgrab", "flgrab")  # what 
 
 @pytest.mark.parametrize(
     "spec",
-    [s for s in SPECS if (not s.startswith("fedseq") or "groups=1" in s) and not s.startswith(PLACES)],
+    [
+        s if s in SHORT else pytest.param(s, marks=pytest.mark.long)
+        for s in SPECS
+        if (not s.startswith("fedseq") or "groups=1" in s) and not s.startswith(PLACES)
+    ],
 )
 def test_what_does_not_come_back_might_as_well_not_take_part(spec: str) -> None:
     """A chain hands on what was there, an average is over what came, server and clients learn from what came."""
@@ -298,7 +302,7 @@ def test_chains_hand_on_and_count_by_who_came(weighting: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "on_failure"),
     [
-        *((spec, "skip") for spec in SPECS),
+        *(pytest.param(spec, "skip", marks=[] if spec in SHORT else [pytest.mark.long]) for spec in SPECS),
         *(("scaffold", name) for name in ("retry:times=1", "reroute:times=2", "abort")),
     ],
 )
