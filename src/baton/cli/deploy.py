@@ -10,6 +10,7 @@ import typer
 
 from baton.cli.common import Json, Runs, app, print_json
 from baton.cli.help import App
+from baton.cli.pages import serve
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
@@ -170,19 +171,13 @@ def watch(
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 takes any free one.")] = 8642,
 ) -> None:
     """The report as a live page on this machine, while sites train."""
-    from baton import watch as live
     from baton.deploy.flare import supervise
     from baton.store import Store
 
     folder = _folder(fed)
     found = supervise.of(folder)
     study = study_of(found, f"The federation {found.name}", [found.setting.algorithm])
-    with live.server([study], Store(folder / "runs"), port) as server:
-        print(f"{server.address} shows {found.name} as it trains; Ctrl-C ends it", flush=True)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            raise SystemExit(130) from None
+    serve([study], Store(folder / "runs"), port, found.name)
 
 
 @deploy.command()

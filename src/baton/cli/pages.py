@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,10 @@ from baton.cli import flags
 from baton.cli.common import Device, Method, Quiet, Runs, Scale, app, reading, told
 from baton.cli.hops import hops_shown
 from baton.cli.train import train
+
+if TYPE_CHECKING:
+    from baton.store import Store
+    from baton.study import Study
 
 Studies = Annotated[
     list[str], typer.Argument(metavar="STUDY.toml...", help="Study files, or the names of shipped ones.")
@@ -61,11 +65,17 @@ def watch(
     """The report as a live page on this machine, while training goes on."""
     reading(runs)
     from baton import study as studies
-    from baton import watch as live
     from baton.store import Store
 
-    with live.server([studies.read(name, scale, method) for name in study], Store(runs), port) as server:
-        print(f"{server.address} shows {', '.join(study)} as it trains; Ctrl-C ends it", flush=True)
+    serve([studies.read(name, scale, method) for name in study], Store(runs), port, ", ".join(study))
+
+
+def serve(studies: "list[Study]", store: "Store", port: int, called: str) -> None:
+    """Their page, live, until Ctrl-C."""
+    from baton import watch as live
+
+    with live.server(studies, store, port) as server:
+        print(f"{server.address} shows {called} as it trains; Ctrl-C ends it", flush=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -18,7 +18,7 @@ class Batches(NamedTuple):
 
     places: Tensor  # [L, K, b] in the pool
     weight: (
-        Tensor  # [L, K, b] 1, or what the sample counts; 0 where a short batch is padded, or a client has no samples
+        Tensor  # [L, K, b] 1, or what the sample counts; 0: padding of a short batch, or of a client without samples
     )
     key: Tensor  # [L, K] for what is drawn anew at each step: dropout, augmentation
 

@@ -21,10 +21,11 @@ from baton.errors import BadInput
 from baton.lanes import Params, norm
 from baton.legs import Legs
 from baton.legs.base import Step, repeated
+from baton.measure import replay
 from baton.seam import Cohort, State
 from baton.setting import Setting
 from baton.simulate import memory as mem
-from baton.simulate.engine import Program, Snapshot, advance, start
+from baton.simulate.engine import Program, Snapshot
 from baton.simulate.kept import Kept, laid_out
 from baton.simulate.simulation import Simulation
 
@@ -76,28 +77,13 @@ def measure(
 
     draws: so many seeds, the run's own first. A run that diverges is followed to where it does.
     """
-    for round in at or [-1]:
-        if not 0 <= round < setting.rounds:
-            right = f"rounds from 0 to {setting.rounds - 1} are right"
-            raise BadInput(f"at: {round if at else 'nothing'}; {right}")
+    replay.check(setting, at)
     if algorithms.build(setting.algorithm).personal:
         raise BadInput(f"algorithm: {setting.algorithm}; its clients begin at models of their own, so none drifts away")
     if draws < 1:
         raise BadInput(f"draws: {draws}; at least 1 is right")
-    last = max(at)
-    run = Program([Setting(**{**setting.model_dump(), "rounds": max(1, last), "eval_every": max(1, last)})], device)
-    programs = _lanes(setting, draws, device, memory)
-    found, snapshot = [], start(run)
-    rounds = iter(advance(run, snapshot))
-    for round in sorted(set(at)):
-        while snapshot.round < round and int(snapshot.diverged[0]) < 0:
-            snapshot = next(rounds)
-            tell("training", snapshot.round, last)
-        if int(snapshot.diverged[0]) >= 0:
-            break
-        tell(f"drift of round {round}", round, last)
-        found.append((_of(programs, snapshot), snapshot))
-    return found
+    run, programs = Program([replay.up_to(setting, at)], device), _lanes(setting, draws, device, memory)
+    return [(_of(programs, snapshot), snapshot) for snapshot in replay.before(run, at, "drift", tell)]
 
 
 def _lanes(setting: Setting, draws: int, device: torch.device, memory: int | None) -> list[Program]:
@@ -114,7 +100,7 @@ def _of(programs: list[Program], at: Snapshot) -> Drift:
         lanes, device = len(program.seeds), program.lanes.seed.device
         state = State(*(_wide(drawer, lanes) for drawer in at.state))
         legs = Watched(program.legs, state.model, lanes, device)
-        now = program.now(at.round, program.rate(at.round), program.algorithm.kind(at.round))
+        now = program.now(at.round, program.rate(at.round))
         order = program.order(at.round)
         sites = Simulation(program, now, order, kept=Kept(laid_out(_wide(at.clients, lanes), None)), legs=legs)
         program.algorithm.round(state, Cohort.whole(order), sites)

@@ -13,10 +13,11 @@ from baton import algorithms, datasets, metrics
 from baton.constants import Tell, silent
 from baton.errors import BadInput
 from baton.lanes import Params
+from baton.measure import replay
 from baton.measure.forgetting import Hops, Row
 from baton.seam import Cohort, Reply
 from baton.setting import Setting
-from baton.simulate.engine import Program, Snapshot, advance, start
+from baton.simulate.engine import Program, Snapshot
 from baton.simulate.kept import Kept, laid_out
 from baton.simulate.simulation import Simulation
 from baton.store.columns import SITE
@@ -69,31 +70,21 @@ def applies(setting: Setting) -> bool:
 
 def measure(setting: Setting, at: Sequence[int], device: torch.device, tell: Tell = silent) -> list[Hops]:
     """Rounds `at` (0 is the first) of the setting's run, which is trained up to there; to where it diverges."""
-    for round in at or [-1]:
-        if not 0 <= round < setting.rounds:
-            raise BadInput(f"at: {round if at else 'nothing'}; rounds from 0 to {setting.rounds - 1} are right")
-    last, spec = max(at), _metric(setting)
-    short = {"rounds": max(1, last), "eval_every": max(1, last), "metrics": spec}
-    program = Program([Setting(**{**setting.model_dump(), **short})], device)
-    asked, found, snapshot = program.evaluate.asked, [], start(program)
+    replay.check(setting, at)
+    spec = _metric(setting)
+    program = Program([replay.up_to(setting, at, metrics=spec)], device)
+    asked, found = program.evaluate.asked, []
     if asked is None or asked.sites is None:
         raise BadInput("measure: this data set does not say whose its test rows are; hops need sites with rows")
     if not applies(setting):
         raise BadInput(f"measure: with {program.called!r} no model is handed on; 'sequential' or 'parallel' is right")
     label, where = metrics.label(spec), asked.sites
-    rounds = iter(advance(program, snapshot))
-    for round in sorted(set(at)):
-        while snapshot.round < round and int(snapshot.diverged[0]) < 0:
-            snapshot = next(rounds)
-            tell("training", snapshot.round, last)
-        if int(snapshot.diverged[0]) >= 0:
-            break
-        tell(f"hops of round {round}", round, last)
+    for snapshot in replay.before(program, at, "hops", tell):
         sites = Watching(program, snapshot, label)
         begin = sites.fares(snapshot.state.model)
         state = program.algorithm.round(snapshot.state, Cohort.whole(sites.order), sites)
         ends = list(where.name), where.client.tolist(), sites.chain, sites.visitor, sites.given, sites.made
-        found.append(Hops(round, label, asked.metrics[label].best, *ends, begin, sites.fares(state.model)))
+        found.append(Hops(snapshot.round, label, asked.metrics[label].best, *ends, begin, sites.fares(state.model)))
     return found
 
 

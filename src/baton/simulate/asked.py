@@ -80,7 +80,7 @@ def asked(
 ) -> Asked | None:
     """What lanes of one program measure beside the usual; None: nothing. personal: each client has its own model."""
     specs = metrics.wanted(settings[0].metrics, data[0])
-    if not specs and (not personal or data[0].optimum is not None):  # a quadratic's rows are nobody's
+    if not specs and not personal:
         return None
     where = sites(settings, data, clients, personal)
     found = metrics.build(specs, data[0])

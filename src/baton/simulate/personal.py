@@ -11,10 +11,8 @@ from baton.errors import BadInput
 from baton.lanes import Params
 from baton.legs import Legs
 from baton.simulate.asked import Asked
-from baton.simulate.per_site import Values, over_sites
+from baton.simulate.per_site import PERSONAL, Values, over_sites
 from baton.store.columns import SITE
-
-MOST = 20  # clients whose models answer all test rows
 
 
 def of_client(personal: Params, lanes: Tensor, client: Tensor | int) -> Params:
@@ -46,7 +44,7 @@ def by_class(legs: Legs, personal: Params, clients: Clients, data: Dataset, aske
     """
     where, pool, count = asked.sites, clients.test_x.flatten(0, 1), asked.labels.shape[1]
     every = metrics.build(["loss", *(["accuracy"] if data.classes else [])], data) | asked.metrics
-    who = where.client.tolist() if where is not None else list(range(min(MOST, clients.start.shape[1] - 1)))
+    who = where.client.tolist() if where is not None else list(range(min(PERSONAL, clients.start.shape[1] - 1)))
     each = {label: np.full((len(asked.of_lane), len(who)), np.nan) for label in every}
     for p in sorted(set(asked.partition.tolist())):
         lanes, d = (asked.partition == p).nonzero().squeeze(1), int(clients.dataset[p])

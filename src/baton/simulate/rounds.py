@@ -97,7 +97,7 @@ def ahead(program: Program) -> Round:
     def train(round: int, state: State, kept: Table, diverged: Tensor) -> Trained:
         if round not in known:
             look(round)
-        now = program.now(round, program.rate(round), program.algorithm.kind(round))
+        now = program.now(round, program.rate(round))
         return one(program, now, *known[round], state, Kept(kept, room), diverged)
 
     return train
