@@ -87,12 +87,18 @@ class Reply:
         came: Tensor | None = None,
         even: bool = False,
         square: Params | None = None,
+        who: Tensor | None = None,
     ) -> None:
         """x: trained; where a leg did not come back, what it was given. came: None: all did. even: all took K steps.
 
-        square: of legs that stood still, the mean square of their gradients; 0 where a leg did not come back.
+        square: of legs that stood still, the mean square of their gradients; 0 where a leg did not come back. who: the
+        clients that trained, where that may be others than were asked; where a leg did not come back, who was asked.
         """
-        self.x, self._facts, self.came, self.even, self.square = x, facts, came, even, square
+        self.x, self._facts, self.came, self.even, self.square, self._who = x, facts, came, even, square, who
+
+    def who(self, asked: Cohort) -> Tensor:
+        """The client of each leg: whom it was meant for, or the one in its place."""
+        return asked.index if self._who is None else self._who
 
     @cached_property
     def facts(self) -> Facts:

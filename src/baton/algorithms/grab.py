@@ -19,12 +19,13 @@ def pairgrab() -> Algorithm:
     """
 
     def round(state: State, order: Cohort, sites: Sites) -> State:
-        x, moved = state.model, list[Params]()
+        x, moved, who = state.model, list[Params](), list[Tensor]()
         for client in order:
-            y = sites.train(x, client).x
-            moved.append({n: x[n] - leaf for n, leaf in y.items()})
-            x = y
-        return State(x, _balanced(state, order, moved, sites.now))
+            reply = sites.train(x, client)
+            moved.append({n: x[n] - leaf for n, leaf in reply.x.items()})
+            who.append(reply.who(client))
+            x = reply.x
+        return State(x, _balanced(state, torch.stack(who, 1), moved, sites.now))
 
     return Algorithm(round, server=_first, order=_order)
 
@@ -40,7 +41,7 @@ def flgrab(*, weighting: str = "uniform") -> Algorithm:
         x, reply = state.model, sites.train(state.model, order)
         moved = [{n: leaf - reply.x[n][:, i] for n, leaf in x.items()} for i in range(len(order))]
         new = average(reply.x, weights(reply, weighting))
-        return State(new, _balanced(state, order, moved, sites.now))
+        return State(new, _balanced(state, reply.who(order), moved, sites.now))
 
     return Algorithm(round, server=_first, order=_order)
 
@@ -64,10 +65,11 @@ def _order(state: State, drawn: Tensor, now: Now) -> Tensor:
     return torch.where(torch.as_tensor(epoch == 0, device=drawn.device), drawn, own)
 
 
-def _balanced(state: State, order: Cohort, moved: list[Params], now: Now) -> Params:
+def _balanced(state: State, who: Tensor, moved: list[Params], now: Now) -> Params:
     """What the server keeps after a round: the running sum, and where each client goes in the next epoch.
 
-    Of a pair, d = u_1 - u_2, the one that takes the sum s towards 0 goes to the front. One that is left goes there too.
+    who [L, S]: the clients that moved the model so. Of a pair, d = u_1 - u_2, the one that takes the sum s towards 0
+    goes to the front. One that is left goes there too.
     """
     kept, count = state.server, len(moved)
     s, rank = {n: kept[f"s.{n}"] for n in state.model}, kept[RANK]
@@ -80,13 +82,13 @@ def _balanced(state: State, order: Cohort, moved: list[Params], now: Now) -> Par
         towards = along <= 0  # |s + d| <= |s - d|
         sign = torch.where(towards, 1.0, -1.0).to(now.lr.dtype)
         s = {n: leaf + per_lane(sign, leaf).to(leaf.dtype) * d[n] for n, leaf in s.items()}
-        pair = order.index[:, 2 * i : 2 * i + 2]
+        pair = who[:, 2 * i : 2 * i + 2]
         ends = [torch.as_tensor(end, dtype=rank.dtype, device=rank.device) for end in (front + i, back - i)]
         first, second = torch.where(towards, ends[0], ends[1]), torch.where(towards, ends[1], ends[0])
         rank = rank.scatter(1, pair, torch.stack([first, second], 1))
     if count % 2:
         alone = torch.as_tensor(front + half, dtype=rank.dtype, device=rank.device).expand(len(rank), 1)
-        rank = rank.scatter(1, order.index[:, -1:], alone)
+        rank = rank.scatter(1, who[:, -1:], alone)
     over = torch.as_tensor(place == _rounds(now) - 1, device=rank.device)
     by_rank = rank.argsort(dim=1, stable=True).to(rank.dtype)
     new = {f"s.{n}": torch.where(over, 0.0, leaf) for n, leaf in s.items()}  # each epoch's sum begins at 0
