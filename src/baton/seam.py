@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from baton.lanes import Params
@@ -64,9 +65,21 @@ class Cohort:
         return Cohort(index, None if self.places is None else tuple(self.places[c] for c in columns))
 
     def chains(self, count: int) -> list["Cohort"]:
-        """Cut into chains of equal length, side by side: the first of every chain, the second of every chain, ..."""
-        length = len(self) // count
-        return [self[start::length] for start in range(length)]
+        """Cut into chains, side by side: the first of every chain, the second of every chain, ...
+
+        Where they cannot be of equal length the first ones are longer by one, and are what is left at the end.
+        """
+        length, longer = divmod(len(self), count)
+        if not longer:
+            return [self[start::length] for start in range(length)]
+        cut = longer * (length + 1)
+        ahead, behind = self[:cut].chains(longer), self[cut:].chains(count - longer)
+        return [*(one.beside(two) for one, two in zip(ahead, behind, strict=False)), ahead[-1]]
+
+    def beside(self, other: "Cohort") -> "Cohort":
+        """These, then others."""
+        known = None if self.places is None or other.places is None else (*self.places, *other.places)
+        return Cohort(torch.cat([self.index, other.index], 1), known)
 
 
 class Facts(NamedTuple):
