@@ -6,8 +6,10 @@ from torch import Tensor
 
 from baton import clients, datasets
 from baton.lanes import Params
+from baton.seam import Cohort
 from baton.setting import Setting
 from baton.simulate.engine import Program, first
+from baton.simulate.simulation import Simulation
 from baton.store import Snapshot
 from contracts.examples import CPU, finish
 
