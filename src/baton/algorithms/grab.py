@@ -102,4 +102,5 @@ def _balanced(state: State, who: Tensor, pairs: list[Params], now: Now) -> Param
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
     """In each lane: [L]."""
-    return torch.linalg.vecdot(a.reshape(len(a), -1), b.reshape(len(b), -1))
+    found: Tensor = torch.linalg.vecdot(a.reshape(len(a), -1), b.reshape(len(b), -1))
+    return found
