@@ -6,8 +6,10 @@ from torch import Tensor
 
 from baton import clients, datasets
 from baton.lanes import Params
+from baton.seam import Cohort
 from baton.setting import Setting
 from baton.simulate.engine import Program, first
+from baton.simulate.simulation import Simulation
 from baton.store import Snapshot
 from contracts.examples import CPU, finish
 
@@ -355,3 +357,32 @@ def _leg(program: Program, client: int):
 
     lanes = program.lanes
     return Step(lanes.lr, lanes.clip, lanes.weight_decay), program.draw(0, torch.tensor([[client]]))
+
+
+@pytest.mark.parametrize(("groups", "sizes"), [(3, [2, 2, 1]), (4, [2, 1, 1, 1]), (2, [3, 2])])
+def test_groups_may_differ_by_one(groups: int, sizes: list[int]) -> None:
+    """Each chain by itself, then an average by samples."""
+    s = Setting(
+        algorithm=f"fedseq:groups={groups}",
+        model="mlp:hidden=6",
+        clients=9,
+        participants=5,
+        partition="dirichlet:alpha=0.5",
+        local_steps=2,
+        rounds=1,
+        dtype="float64",
+    )
+    program = Program([s], CPU)
+    at, order = first(program), program.order(0)
+    sites = Simulation(program, program.now(0, program.rate(0)), order)
+    made = program.algorithm.round(at.state, Cohort.whole(order), sites)
+    plain = Simulation(program, program.now(0, program.rate(0)), order)
+    every, total, mean = iter(Cohort.whole(order)), 0.0, {n: torch.zeros_like(x) for n, x in at.state.model.items()}
+    for size in sizes:
+        x, weight = at.state.model, 0.0
+        for _ in range(size):
+            reply = plain.train(x, next(every))
+            x, weight = reply.x, weight + float(reply.samples)
+        total, mean = total + weight, {n: leaf + weight * x[n] for n, leaf in mean.items()}
+    for n, leaf in made.model.items():
+        torch.testing.assert_close(leaf, mean[n] / total, rtol=1e-12, atol=1e-13)

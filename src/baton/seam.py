@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from baton.lanes import Params
@@ -64,9 +65,21 @@ class Cohort:
         return Cohort(index, None if self.places is None else tuple(self.places[c] for c in columns))
 
     def chains(self, count: int) -> list["Cohort"]:
-        """Cut into chains of equal length, side by side: the first of every chain, the second of every chain, ..."""
-        length = len(self) // count
-        return [self[start::length] for start in range(length)]
+        """Cut into chains, side by side: the first of every chain, the second of every chain, ...
+
+        Where they cannot be of equal length the first ones are longer by one, and are what is left at the end.
+        """
+        length, longer = divmod(len(self), count)
+        if not longer:
+            return [self[start::length] for start in range(length)]
+        cut = longer * (length + 1)
+        ahead, behind = self[:cut].chains(longer), self[cut:].chains(count - longer)
+        return [*(one.beside(two) for one, two in zip(ahead, behind, strict=False)), ahead[-1]]
+
+    def beside(self, other: "Cohort") -> "Cohort":
+        """These, then others."""
+        known = None if self.places is None or other.places is None else (*self.places, *other.places)
+        return Cohort(torch.cat([self.index, other.index], 1), known)
 
 
 class Facts(NamedTuple):
@@ -87,12 +100,18 @@ class Reply:
         came: Tensor | None = None,
         even: bool = False,
         square: Params | None = None,
+        who: Tensor | None = None,
     ) -> None:
         """x: trained; where a leg did not come back, what it was given. came: None: all did. even: all took K steps.
 
-        square: of legs that stood still, the mean square of their gradients; 0 where a leg did not come back.
+        square: of legs that stood still, the mean square of their gradients; 0 where a leg did not come back. who: the
+        clients that trained, where that may be others than were asked; where a leg did not come back, who was asked.
         """
-        self.x, self._facts, self.came, self.even, self.square = x, facts, came, even, square
+        self.x, self._facts, self.came, self.even, self.square, self._who = x, facts, came, even, square, who
+
+    def who(self, asked: Cohort) -> Tensor:
+        """The client of each leg: whom it was meant for, or the one in its place."""
+        return asked.index if self._who is None else self._who
 
     @cached_property
     def facts(self) -> Facts:

@@ -113,7 +113,7 @@ BAD = {  # to be refused in one line
         "scaffold:server_lr=0",
         "fedseq",
         "fedseq:groups=0",
-        "fedseq:groups=3",  # does not divide S = 10
+        "fedseq:groups=11",  # S = 10
         "sequential:mu=-1",
         "sequential:decay=0",
         "sequential:last=0",

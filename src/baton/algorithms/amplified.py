@@ -47,7 +47,8 @@ def amplified_scaffold(*, every: int, server_lr: Tensor = lane(1.0, above=0.0)) 
         period = torch.as_tensor(now.round // every + 1, dtype=now.lr.dtype, device=now.lr.device).expand_as(now.lr)
         reply = sites.train(x, order, sent={**c, PERIOD: period.unsqueeze(1)})
         end = average(reply.x, weights(reply, "uniform"))
-        fresh = kept[SEEN].gather(1, order.index) == 0  # [L, S]: the first leg in this period
+        who = reply.who(order)
+        fresh = kept[SEEN].gather(1, who) == 0  # [L, S]: the first leg in this period
         far = reply.reach * now.lr.unsqueeze(1)
         fresh = fresh & (far > 0) if reply.came is None else fresh & (far > 0) & reply.came
         each, stays = torch.where(fresh, 1 / far / now.clients, 0.0), fresh.sum(1).to(far.dtype) / now.clients
@@ -55,7 +56,7 @@ def amplified_scaffold(*, every: int, server_lr: Tensor = lane(1.0, above=0.0)) 
         for n, leaf in x.items():
             moved = per_lane(each.sum(1), leaf) * leaf - torch.einsum("ls,ls...->l...", each.to(leaf.dtype), reply.x[n])
             new[n] = kept[f"new.{n}"] + moved - per_lane(stays, leaf) * c[n]
-        seen = kept[SEEN].scatter(1, order.index, (fresh | (kept[SEEN].gather(1, order.index) > 0)).to(far.dtype))
+        seen = kept[SEEN].scatter(1, who, (fresh | (kept[SEEN].gather(1, who) > 0)).to(far.dtype))
         old = {n: kept[f"old.{n}"] for n in x}
         if now.kind:
             end = move(old, end)

@@ -9,7 +9,7 @@ from baton.algorithms.mean import average, check_weighting, weights
 from baton.lanes import Params
 from baton.seam import Cohort, Now, Sites, State
 
-WHO = "who"  # the participants of the round before, among what the server keeps
+WHO = "who"  # the clients that trained in the round before, among what the server keeps
 
 
 def feddc(*, every: int = 10, swap: int = 1, weighting: str = "uniform") -> Algorithm:
@@ -34,7 +34,7 @@ def feddc(*, every: int = 10, swap: int = 1, weighting: str = "uniform") -> Algo
         reply = sites.train({n: state.server[f"x.{n}"] for n in state.model}, order)
         mean = average(reply.x, weights(reply, weighting))
         ends = side_by_side(mean, len(order)) if sites.now.kind[0] else reply.x
-        return State(mean, _server(ends, order.index))
+        return State(mean, _server(ends, reply.who(order)))
 
     def first(x: Params, now: Now) -> Params:
         nobody = torch.zeros(len(now.lr), now.participants, dtype=torch.int64, device=now.lr.device)

@@ -13,7 +13,7 @@ from baton.seam import Cohort, Reply, Sites, State
 def fednova(*, weighting: str = "size", server_lr: Tensor = lane(1.0, above=0.0)) -> Algorithm:
     """x - (sum of p_i a_i) (sum of p_i (x - y_i) / a_i), a_i being what tau_i steps reach (Wang et al., 2020).
 
-    Where all take the same number of steps it is parallel, to the bit. With momentum a_i counts what it adds.
+    Where all that count took as many steps it is parallel, to the bit. With momentum a_i counts what it adds.
     """
     check_weighting("fednova", weighting)
     move = towards(server_lr)
@@ -34,7 +34,10 @@ def _normalised(x: Params, reply: Reply, weight: Tensor) -> Params:
     share = weight.to(reach.dtype) * (reach > 0)
     share = share / share.sum(1, keepdim=True).clamp(min=torch.finfo(reach.dtype).tiny)
     each = (share * reach).sum(1, keepdim=True) * torch.where(reach > 0, share / reach, 0.0)  # [L, C]
-    total, made = each.sum(1), Params()
+    most = reach.amax(1, keepdim=True)
+    alike = ((reach == most) | (share == 0)).all(1) & (share > 0).any(1)  # [L]: then it is their mean, and no rounding
+    each = torch.where(alike.unsqueeze(1), share, each)
+    total, made = torch.where(alike, 1.0, each.sum(1)), Params()
     for n, leaf in x.items():
         ends = torch.einsum("ls,ls...->l...", each.to(leaf.dtype), reply.x[n])
         made[n] = ends + per_lane(1 - total, leaf).to(leaf.dtype) * leaf

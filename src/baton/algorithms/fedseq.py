@@ -1,5 +1,6 @@
 """FedSeq and FedSeqInter (Zaccone et al., 2022): chains side by side, their ends averaged now or later."""
 
+import torch
 from torch import Tensor
 
 from baton.algorithms.base import Algorithm
@@ -12,7 +13,8 @@ from baton.seam import Cohort, Reply, Sites, State
 def fedseq(*, groups: int, weighting: str = "size") -> Algorithm:
     """A chain in each of some groups of participants, their ends averaged by size (FedSeq, Zaccone et al., 2022).
 
-    One group is sequential; groups of one are parallel:weighting=size. Who is in a group is the schedule's: `grouped`.
+    One group is sequential; groups of one are parallel:weighting=size. Where groups does not divide S the first groups
+    have one client more. Who is in a group is the schedule's: `grouped`.
     """
     _check("fedseq", groups, weighting)
 
@@ -54,12 +56,18 @@ def check_every(name: str, option: str, every: int) -> None:
 
 def chains(name: str, groups: int, weighting: str, x: Params, order: Cohort, sites: Sites) -> tuple[Params, Tensor]:
     """(the ends of chains side by side [L, groups, ...], what each counts); x: one model for all, or one each."""
-    if len(order) % groups:
-        raise BadInput(f"algorithm: {name} has groups={groups}; a number that divides S = {len(order)} is right")
+    if groups > len(order):
+        raise BadInput(f"algorithm: {name} has groups={groups}; at most S = {len(order)} is right")
     weight = None
     for clients in order.chains(groups):
-        reply = sites.train(x, clients)
-        x, weight = reply.x, _and(weight, reply, weighting)
+        if weight is None or len(clients) == groups:
+            reply = sites.train(x, clients)
+            x, weight = reply.x, _and(weight, reply, weighting)
+        else:  # the last of the longer chains; the others have come to their end
+            some = len(clients)
+            reply = sites.train({n: leaf[:, :some] for n, leaf in x.items()}, clients)
+            x = {n: torch.cat([leaf, x[n][:, some:]], 1) for n, leaf in reply.x.items()}
+            weight = torch.cat([_and(weight[:, :some], reply, weighting), weight[:, some:]], 1)
     assert weight is not None
     return x, weight
 

@@ -19,12 +19,14 @@ def pairgrab() -> Algorithm:
     """
 
     def round(state: State, order: Cohort, sites: Sites) -> State:
-        x, moved = state.model, list[Params]()
+        x, models, who = state.model, [state.model], list[Tensor]()
         for client in order:
-            y = sites.train(x, client).x
-            moved.append({n: x[n] - leaf for n, leaf in y.items()})
-            x = y
-        return State(x, _balanced(state, order, moved, sites.now))
+            reply = sites.train(x, client)
+            who.append(reply.who(client))
+            x = reply.x
+            models.append(x)
+        pairs = [_apart(*models[i : i + 3]) for i in range(0, len(order) - 1, 2)]
+        return State(x, _balanced(state, torch.stack(who, 1), pairs, sites.now))
 
     return Algorithm(round, server=_first, order=_order)
 
@@ -37,12 +39,17 @@ def flgrab(*, weighting: str = "uniform") -> Algorithm:
     check_weighting("flgrab", weighting)
 
     def round(state: State, order: Cohort, sites: Sites) -> State:
-        x, reply = state.model, sites.train(state.model, order)
-        moved = [{n: leaf - reply.x[n][:, i] for n, leaf in x.items()} for i in range(len(order))]
+        reply = sites.train(state.model, order)
+        pairs = [{n: y[:, i + 1] - y[:, i] for n, y in reply.x.items()} for i in range(0, len(order) - 1, 2)]
         new = average(reply.x, weights(reply, weighting))
-        return State(new, _balanced(state, order, moved, sites.now))
+        return State(new, _balanced(state, reply.who(order), pairs, sites.now))
 
     return Algorithm(round, server=_first, order=_order)
+
+
+def _apart(x: Params, y: Params, z: Params) -> Params:
+    """u_1 - u_2 of two legs of a chain, from x to y and from y to z: (x - y) - (y - z)."""
+    return {n: torch.add(leaf, z[n]).sub_(y[n], alpha=2) for n, leaf in x.items()}
 
 
 def _rounds(now: Now) -> int:
@@ -64,31 +71,36 @@ def _order(state: State, drawn: Tensor, now: Now) -> Tensor:
     return torch.where(torch.as_tensor(epoch == 0, device=drawn.device), drawn, own)
 
 
-def _balanced(state: State, order: Cohort, moved: list[Params], now: Now) -> Params:
+def _balanced(state: State, who: Tensor, pairs: list[Params], now: Now) -> Params:
     """What the server keeps after a round: the running sum, and where each client goes in the next epoch.
 
-    Of a pair, d = u_1 - u_2, the one that takes the sum s towards 0 goes to the front. One that is left goes there too.
+    who [L, S]: the clients, two by two; pairs: d = u_1 - u_2 of each two. The one that takes the sum s towards 0 goes
+    to the front. A client that is left goes there too.
     """
-    kept, count = state.server, len(moved)
+    kept, count = state.server, who.shape[1]
     s, rank = {n: kept[f"s.{n}"] for n in state.model}, kept[RANK]
     half, place = count // 2, now.round % _rounds(now)
     front, back = place * (count - half), now.clients - 1 - place * half  # the next free places
-    for i in range(half):
-        one, two = moved[2 * i], moved[2 * i + 1]
-        d = {n: leaf - two[n] for n, leaf in one.items()}
-        along = torch.stack([(leaf * d[n]).reshape(len(leaf), -1).sum(1) for n, leaf in s.items()]).sum(0)
+    for i, d in enumerate(pairs):
+        along = torch.stack([_dot(leaf, d[n]) for n, leaf in s.items()]).sum(0)
         towards = along <= 0  # |s + d| <= |s - d|
         sign = torch.where(towards, 1.0, -1.0).to(now.lr.dtype)
-        s = {n: leaf + per_lane(sign, leaf).to(leaf.dtype) * d[n] for n, leaf in s.items()}
-        pair = order.index[:, 2 * i : 2 * i + 2]
+        s = {n: torch.addcmul(leaf, per_lane(sign, leaf).to(leaf.dtype), d[n]) for n, leaf in s.items()}
+        pair = who[:, 2 * i : 2 * i + 2]
         ends = [torch.as_tensor(end, dtype=rank.dtype, device=rank.device) for end in (front + i, back - i)]
         first, second = torch.where(towards, ends[0], ends[1]), torch.where(towards, ends[1], ends[0])
         rank = rank.scatter(1, pair, torch.stack([first, second], 1))
     if count % 2:
         alone = torch.as_tensor(front + half, dtype=rank.dtype, device=rank.device).expand(len(rank), 1)
-        rank = rank.scatter(1, order.index[:, -1:], alone)
+        rank = rank.scatter(1, who[:, -1:], alone)
     over = torch.as_tensor(place == _rounds(now) - 1, device=rank.device)
     by_rank = rank.argsort(dim=1, stable=True).to(rank.dtype)
     new = {f"s.{n}": torch.where(over, 0.0, leaf) for n, leaf in s.items()}  # each epoch's sum begins at 0
     rank, by_place = torch.where(over, now.clients / 2, rank), torch.where(over, by_rank, kept[ORDER])
     return {**new, RANK: rank, ORDER: by_place}
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """In each lane: [L]."""
+    found: Tensor = torch.linalg.vecdot(a.reshape(len(a), -1), b.reshape(len(b), -1))
+    return found

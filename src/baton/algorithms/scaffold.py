@@ -46,10 +46,14 @@ def scaffold(
 
     def chain(state: State, order: Cohort, sites: Sites) -> State:
         x, c = state.model, state.server
+        even = True
         for client in order:
             start, reply = x, sites.train(x, client, sent=state.server)
-            x = reply.x
-            c = _one(c, state.server, start, reply, sites.now)
+            x, even = reply.x, reply.even
+            if not even:
+                c = _one(c, state.server, start, reply, sites.now)
+        if even:  # all moved for as long: their ways are one, from the first model to the last
+            c = _all(state.model, x, c, reply.reach * sites.now.lr, len(order), sites.now.clients)
         return State(move(state.model, x), c)
 
     local = Local(zeros, shift, direction) if option == 2 else Local(zeros, _shift_kept, _direction_there)
@@ -92,6 +96,12 @@ def controls(x: Params, c: Params, reply: Reply, now: Now) -> Params:
         moved = torch.einsum("ls,ls...->l...", -each.to(leaf.dtype), reply.x[n])
         new[n] = moved.addcmul_(per_lane(total, leaf), x[n]).addcmul_(per_lane(stays, leaf), leaf)
     return new
+
+
+def _all(x: Params, end: Params, c: Params, way: Tensor, legs: int, clients: int) -> Params:
+    """c + (1/M) sum of (start - end) / (K lr) - c over a chain's legs: way = K lr [L]."""
+    each, share = 1 / (way * clients), legs / clients
+    return {n: (x[n] - end[n]).mul_(per_lane(each, leaf)).add_(leaf, alpha=1 - share) for n, leaf in c.items()}
 
 
 def _one(c: Params, sent: Params, start: Params, reply: Reply, now: Now) -> Params:

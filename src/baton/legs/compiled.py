@@ -82,6 +82,14 @@ class Native:
         given = batches, self.clients.x, self.clients.y
         return self._steps(self._own(x), step, *given, inverse=inverse, direction=told), told
 
+    def still(self, x: Params, step: Step, batches: Batches) -> tuple[Params, Params] | None:
+        """K gradients at x: (x - lr (their sum), their mean square), in one call; None where samples are augmented."""
+        if self.augment:
+            return None
+        square = {n: x[n].new_empty(len(batches.places), *x[n].shape[1:]) for n in self.names}
+        given = batches, self.clients.x, self.clients.y
+        return self._steps(self._own(x), step._replace(momentum=None), *given, square=square), square
+
     def _steps(
         self,
         x: Params,
@@ -92,6 +100,7 @@ class Native:
         velocity: Params | None = None,
         inverse: Tensor | None = None,
         direction: Params | None = None,
+        square: Params | None = None,
     ) -> Params:
         return self.kernels.steps(
             x,
@@ -103,6 +112,7 @@ class Native:
             velocity=velocity,
             inverse=inverse,
             direction=direction,
+            square=square,
         )
 
     def _own(self, x: Params) -> Params:

@@ -35,8 +35,14 @@ class Table(dict[str, Tensor]):
 def table(first: Params, clients: int, layout: Layout | None = None) -> Table:
     """What every client keeps at first [L, ...], M times."""
     given = first if layout is None else {ARENA: layout.flat(first)}
-    rows = {n: leaf.unsqueeze(1).repeat(1, clients + 1, *[1] * (leaf.dim() - 1)) for n, leaf in given.items()}
-    return Table(rows, layout)
+    return Table({n: _rows(leaf, clients + 1) for n, leaf in given.items()}, layout)
+
+
+def _rows(leaf: Tensor, count: int) -> Tensor:
+    """[L, ...] so many times: [L, count, ...]. Zeros take no memory before they are written."""
+    if not leaf.any():
+        return leaf.new_zeros(len(leaf), count, *leaf.shape[1:])
+    return leaf.unsqueeze(1).repeat(1, count, *[1] * (leaf.dim() - 1))
 
 
 def laid_out(given: Params, layout: Layout | None) -> Table:

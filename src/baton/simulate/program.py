@@ -179,8 +179,13 @@ class Program:
     @property
     def foreseen(self) -> bool:
         """Whether the minibatches of a whole round are drawn beforehand: it is known whose, and there is room."""
-        known = self.algorithm.order is None and not self.repeats and not self.algorithm.pools
-        return known and not clients.by_the_leg(self.setting, self.clients.largest)
+        return self.algorithm.order is None and self.roomy
+
+    @property
+    def roomy(self) -> bool:
+        """Whether those of a round are drawn at once, when its order is known."""
+        once = not self.repeats and not self.algorithm.pools
+        return once and not clients.by_the_leg(self.setting, self.clients.largest)
 
     def ahead(self, round: int | Tensor, order: Tensor) -> list[Batches]:
         """The minibatches of first visits to clients [L, S], a leg each; round: one, or a tensor of one a leg [S]."""

@@ -38,7 +38,8 @@ def one(
 ) -> Trained:
     """The algorithm's round; a lane that leaves the finite numbers, or has left them, keeps its last finite state."""
     if program.algorithm.order is not None:
-        order, drawn = _chosen(program, now, order, state), None
+        order = _chosen(program, now, order, state)
+        drawn = program.ahead(now.round, order) if program.roomy else None
     sites = Simulation(program, now, order, drawn, kept)
     new = program.algorithm.round(state, Cohort.whole(order), sites)
     if list(new.model) != list(state.model):  # leaves in another order: the files keep one

@@ -77,7 +77,8 @@ class Simulation:
             trained = self._returned(x, trained, came)
             square = square and self._returned(zeros(square), square, came)
         even = came is None and program.even
-        reply = Reply(trained, partial(_shaped, facts, shape), _like(came, clients.index), even, square)
+        whose = None if came is None else who.view(shape)
+        reply = Reply(trained, partial(_shaped, facts, shape), _like(came, clients.index), even, square, whose)
         if kept is not None:
             self._learn(who, kept, x, reply)
         return reply

@@ -80,11 +80,10 @@ class Remote:
                 answers[i] = answer
                 if answer is not None:
                     self.answered.add(whom[i])
-        self.visits.update(
-            own[0] if answer is None else who for own, who, answer in zip(asked, whom, answers, strict=True)
-        )
+        who = [own[0] if answer is None else at for own, at, answer in zip(asked, whom, answers, strict=True)]
+        self.visits.update(who)
         self.aborted |= self.policy.abort and None in answers
-        return self._reply(models, answers, clients.index.shape, still)
+        return self._reply(models, answers, torch.tensor(who).view(clients.index.shape), still)
 
     def pool(self, x: Params) -> Reply:  # noqa: ARG002
         """Refused when a server is made for such an algorithm: sites keep their samples."""
@@ -119,8 +118,9 @@ class Remote:
         return [{n: leaf[i] for n, leaf in each.items()} for i in range(count)]
 
     def _reply(
-        self, given: Sequence[Params | None], answers: Sequence[Answer | None], shape: torch.Size, still: bool
+        self, given: Sequence[Params | None], answers: Sequence[Answer | None], who: Tensor, still: bool
     ) -> Reply:
+        shape = who.shape
         models = [old or {} if answer is None else answer.model for old, answer in zip(given, answers, strict=True)]
         x = {n: torch.stack([model[n] for model in models]).view(*shape, *leaf.shape) for n, leaf in models[0].items()}
         facts = [(0, 0) if answer is None else (answer.samples, answer.steps) for answer in answers]
@@ -138,4 +138,4 @@ class Remote:
             none = {n: torch.zeros_like(leaf) for n, leaf in models[0].items()}
             every = [none if answer is None else answer.square for answer in answers]
             square = {n: torch.stack([one[n] for one in every]).view(*shape, *none[n].shape) for n in none}
-        return Reply(x, lambda: Facts(samples, steps, reach), None if sure else came, even, square)
+        return Reply(x, lambda: Facts(samples, steps, reach), None if sure else came, even, square, who)

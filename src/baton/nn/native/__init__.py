@@ -188,6 +188,7 @@ class Kernels:
         velocity: Params | None = None,
         inverse: Tensor | None = None,
         direction: Params | None = None,
+        square: Params | None = None,
     ) -> Params:
         """params after K steps of each lane, g being the gradient of the mean cross-entropy over samples of weight 1.
 
@@ -199,6 +200,8 @@ class Kernels:
         [L, K, b] 1, or 0 for padding; key [L, K] of dropout. A step without samples is not taken, and a lane with
         lr = 0 stays as it is. velocity [L, ...]: v, written over, so that another call can go on from there; None: 0.
         direction [L, ...], where there is an inverse [L]: written over with (start - end) inverse - shift.
+        square [L, ...]: written over with the mean of d^2; then all d are taken at the start, x - lr (their sum) is
+        what comes back, and there is no momentum.
 
         A lane's result is the same to the bit alone and among others, unless there are threads left over and the
         model is heavy: then its batch is split between them, and the sums are rounded in another order.
@@ -208,6 +211,7 @@ class Kernels:
         anchors = None if pull is None else start if anchor is None else self._leaves(anchor, lanes)
         shifts = None if shift is None else self._leaves(shift, lanes)
         speeds = None if momentum is None or velocity is None else self._written(velocity, lanes)
+        seen = None if square is None else self._written(square, lanes)
         told = None if inverse is None or direction is None else self._written(direction, lanes)
         terms = (lr, clip, weight_decay, momentum, pull, inverse)
         numbers = [None if v is None else self._vector(v, (lanes,), torch.float32) for v in terms]
@@ -231,6 +235,8 @@ class Kernels:
                 job.velocity = speeds.address
             if told:
                 job.direction = told.address
+            if seen:
+                job.square = seen.address
             self._call(job, start, pool_x, places, 3 * batch, steps, threads)
         return dict(zip(params, results.leaves, strict=True))
 

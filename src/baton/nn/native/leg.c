@@ -40,6 +40,8 @@ typedef struct {
     float *const *velocity;         /* [lanes, ...] a leaf, read and written over; NULL: 0 at first, and not kept */
     float *const *direction;        /* [lanes, ...] a leaf, written: (start - end) inverse - shift; may be the shift */
     const float *inverse;           /* [lanes], where there is a direction */
+    float *const *square;           /* [lanes, ...] a leaf, or NULL; written: the mean of d^2 over the steps, which then
+                                     * stand still: all d are taken at the start, and lr times their sum is one step */
     i64 apart;                      /* each side clips by its own norm, not by that of both */
     const i64 *places;              /* [lanes, steps, batch]; evaluation: [lanes or 1, batch] */
     const float *weight;            /* [lanes, steps, batch] */
@@ -187,11 +189,16 @@ static void update_more(const Chain *m, float *w, i64 from, i64 to, float lr, fl
     float *x = w + m->params, *velocity = m->velocity >= 0 ? w + m->velocity : NULL;
     const float *g = w + m->grads, *anchor = m->anchor >= 0 ? w + m->anchor : NULL;
     const float *shift = m->shift >= 0 ? w + m->shift : NULL;
+    float *square = m->square >= 0 ? w + m->square : NULL;
     for (i64 i = from; i < to; i += PAD) {
         const v8 now = load(x + i);
         v8 d = scale * load(g + i) + decay * now;
         if (anchor) d += pull * (now - load(anchor + i));
         if (shift) d += load(shift + i);
+        if (square) {
+            store(velocity + i, load(velocity + i) + d), store(square + i, load(square + i) + d * d);
+            continue;
+        }
         if (velocity) store(velocity + i, d += momentum * load(velocity + i));
         store(x + i, now - lr * d);
     }
@@ -209,8 +216,18 @@ static void begin(const Run *r, i64 lane, float *w) {
         if (job->shift) pack(m, job->shift, job->sizes, lane / job->shift_repeat, w + m->shift);
         if (job->velocity)
             pack(m, job->velocity, job->sizes, lane, w + m->velocity);
-        else if (job->momentum)
+        else if (job->momentum || job->square)
             memset(w + m->velocity, 0, (size_t)m->parameters * sizeof(float));
+        if (job->square) memset(w + m->square, 0, (size_t)m->parameters * sizeof(float));
+    }
+}
+
+/* The one step of a leg that stood still, after so many gradients. */
+static void move_once(const Run *r, float *w, float lr, i64 taken) {
+    EACH_SIDE(r, m) {
+        float *x = w + m->params, *square = w + m->square;
+        const float *sum = w + m->velocity, each = 1.0f / (float)(taken > 1 ? taken : 1);
+        for (i64 i = 0; i < m->parameters; i++) x[i] -= lr * sum[i], square[i] *= each;
     }
 }
 
@@ -233,6 +250,7 @@ static void end(const Run *r, i64 lane, const float *w) {
     EACH_SIDE(r, m) {
         unpack(m, w + m->params, job->results, job->sizes, lane);
         if (job->velocity) unpack(m, w + m->velocity, job->velocity, job->sizes, lane);
+        if (job->square) unpack(m, w + m->square, job->square, job->sizes, lane);
         for (i64 i = 0; job->direction && i < m->stages; i++) {
             const Outline *l = &m->stage[i].l;
             if (has_weights(l)) tell(job, l->weight, lane);
@@ -250,7 +268,8 @@ static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barri
     const float lr = job->lr[lane], clip = job->clip[lane], decay = job->decay[lane];
     const i64 sample = job->batch * part / parts, count = job->batch * (part + 1) / parts - sample;
     const float pull = job->pull ? job->pull[lane] : 0.0f, momentum = job->momentum ? job->momentum[lane] : 0.0f;
-    const int plain = !job->pull && !job->shift && !job->momentum;
+    const int plain = !job->pull && !job->shift && !job->momentum && !job->square;
+    i64 taken = 0;
     if (part == 0) begin(r, lane, first);
     if (barrier) pthread_barrier_wait(barrier);
     i64 *labels = (i64 *)(void *)(w + tail->labels);
@@ -261,6 +280,7 @@ static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barri
         float samples = 0.0f;
         for (i64 n = 0; n < job->batch; n++) samples += weight[n];
         if (samples == 0.0f) continue; /* tau_m steps are done */
+        taken++;
         EACH_SIDE(r, m) derive(m, first, part, parts);
         if (barrier) pthread_barrier_wait(barrier);
         int status = gather(&job->pool, in, job->places + at + sample, count, w + in->value);
@@ -298,6 +318,7 @@ static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barri
         }
         if (barrier) pthread_barrier_wait(barrier);
     }
+    if (part == 0 && job->square) move_once(r, first, lr, taken);
     if (part == 0) end(r, lane, first);
     if (barrier) pthread_barrier_wait(barrier);
 }
@@ -332,8 +353,8 @@ static void work(Run *r, i64 thread) {
     float *w = workspace(r, thread);
     EACH_SIDE(r, m) {
         memset(w + m->begin, 0, (size_t)(m->zeros - m->begin) * sizeof(float)); /* borders and padding stay zero */
-        const i64 alike[] = {m->grads, m->anchor, m->shift, m->velocity};
-        for (int i = 0; i < 4; i++) /* what rounding up added */
+        const i64 alike[] = {m->grads, m->anchor, m->shift, m->velocity, m->square};
+        for (int i = 0; i < 5; i++) /* what rounding up added */
             if (alike[i] >= 0) memset(w + alike[i] + m->parameters - 16, 0, 16 * sizeof(float));
     }
     for (i64 lane; (lane = atomic_fetch_add(&r->next, 1)) < whole;) {
@@ -387,7 +408,8 @@ static void lay_out_sides(Run *r, Stage *stage, Buffer *buffer) {
         lay_out(m, job->outlines + from, job->block, !job->logits);
         m->anchor = job->anchor ? place(&m->end, m->parameters) : -1;
         m->shift = job->shift ? place(&m->end, m->parameters) : -1;
-        m->velocity = job->momentum ? place(&m->end, m->parameters) : -1;
+        m->velocity = job->momentum || job->square ? place(&m->end, m->parameters) : -1;
+        m->square = job->square ? place(&m->end, m->parameters) : -1;
         next = m->end;
         r->sides++;
     }

@@ -54,7 +54,7 @@ typedef struct {
     i64 begin, end;                /* all of it is between these */
     i64 zeros;                     /* and what must be zero at first, borders and padding, before this one */
     i64 params, grads;             /* grads -1: evaluation */
-    i64 anchor, shift, velocity;   /* as the parameters; -1: no step has that term */
+    i64 anchor, shift, velocity, square; /* as the parameters; -1: no step has that term */
     i64 labels;                    /* of the samples, as i64 */
     i64 image;                     /* one convolution's output for one sample, or the derivative by it */
     i64 points, slopes;            /* some samples' input and the derivative by their output, transformed */

@@ -37,7 +37,7 @@ class Job(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("lanes", "steps", "batch", "repeat")),
         *((name, ctypes.c_void_p) for name in ("lr", "clip", "decay", "momentum", "pull", "anchor", "shift")),
         *((name, ctypes.c_int64) for name in ("anchor_repeat", "shift_repeat")),
-        *((name, ctypes.c_void_p) for name in ("velocity", "direction", "inverse")),
+        *((name, ctypes.c_void_p) for name in ("velocity", "direction", "inverse", "square")),
         ("apart", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("places", "weight", "key")),
         *((name, ctypes.c_int64) for name in ("shared", "block", "threads", "split")),
