@@ -1,6 +1,6 @@
 """Differential privacy of a leg's displacement: what is released of it, and what that gives away."""
 
-from baton.privacy.accountant import ABSENT, DELTA, REPLACED, Spent, epsilon, loss, needed, spent, turns
+from baton.privacy.accountant import ABSENT, DELTA, REPLACED, Spent, epsilon, loss, needed, noise_for, spent, turns
 from baton.privacy.release import Draw, keyed, released, secret
 from baton.privacy.rules import DP, Protection, build, noise_of, refuse
 
@@ -17,6 +17,7 @@ __all__ = [
     "keyed",
     "loss",
     "needed",
+    "noise_for",
     "noise_of",
     "refuse",
     "released",

@@ -9,6 +9,7 @@ what a neighbour moves, over the noise, add up.
 from math import inf, sqrt
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from baton import algorithms, failures, schedules
@@ -59,6 +60,14 @@ def epsilon(losses: float, delta: float = DELTA) -> float:
     return float(get_epsilon_gaussian(1 / sqrt(losses), delta))
 
 
+def noise_for(aim: float, legs: int, delta: float = DELTA) -> float:
+    """The least noise multiplier with which so many legs of a client have this epsilon."""
+    needed()
+    from dp_accounting import get_sigma_gaussian
+
+    return REPLACED * sqrt(legs) * float(get_sigma_gaussian(aim, delta))
+
+
 def turns(s: Fields) -> int:
     """Legs of the client that trains most often, as the run's order has it.
 
@@ -74,7 +83,7 @@ def turns(s: Fields) -> int:
         return most
     seed = torch.full((s.rounds,), s.seed)
     drawn = schedule.draw(seed, torch.arange(s.rounds), s.clients, s.participants, None)
-    return int(drawn.flatten().unique(return_counts=True)[1].max())
+    return int(np.unique(drawn.numpy(), return_counts=True)[1].max())
 
 
 def spent(s: Fields, delta: float = DELTA) -> Spent | None:

@@ -37,7 +37,7 @@ def build(specs: Sequence[str], dtype: torch.dtype, device: torch.device | None 
     """What specs say, one a lane; None: nothing is done."""
     if own := path(specs[0], DP):
         raise BadInput(f"dp: {own} is code of your own; none or gaussian:clip=1,noise=0.8 is right")
-    _, make, _ = bind("dp", specs[0], DP)
+    make: Callable[..., Protection | None] = bind("dp", specs[0], DP)[1]
     numbers = [lanes_of("dp", spec, DP) for spec in specs]
     return make(**{k: torch.tensor([n[k] for n in numbers], dtype=dtype, device=device) for k in numbers[0]})
 
@@ -52,12 +52,8 @@ def refuse(spec: str, algorithm: Algorithm, called: str) -> None:
     build([spec], torch.float64)
     if spec == "none":
         return
-    why = ""
-    if algorithm.split is not None:
-        why = "sends a layer's outputs for single samples"
-    elif not algorithm.sends:
-        why = "sends nothing"
-    elif algorithm.looks:
-        why = "sends gradients beside models"
-    if why:
-        raise BadInput(f"dp: {spec}; {called} {why}, which it does not cover: none is right")
+    if not algorithm.sends:
+        raise BadInput(f"dp: {spec}; {called} sends nothing that could be hidden: none is right")
+    more = "a layer's outputs for single samples" if algorithm.split else "gradients" if algorithm.looks else ""
+    if more:
+        raise BadInput(f"dp: {spec}; {called} sends {more} too, which it does not cover: none is right")
