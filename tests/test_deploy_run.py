@@ -259,7 +259,7 @@ def test_whatever_a_leg_depends_on_crosses(more: dict[str, object], tmp_path: Pa
         ({"algorithm": "alone"}, "algorithm: alone sends no model anywhere"),
         ({"schedule": "sized"}, "schedule: sized asks what clients hold"),
         ({"validation": 0.2}, "validation: 0.2; sites hold no training samples back"),
-        ({"metrics": "auc"}, "metrics: auc; sites tell sums of loss and accuracy alone"),
+        ({"metrics": "per_class"}, "metrics: per_class; sites do not tell classes apart"),
     ],
 )
 def test_what_sites_do_not_do_is_refused_in_one_line(more: dict[str, object], line: str, tmp_path: Path) -> None:

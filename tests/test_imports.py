@@ -17,7 +17,7 @@ LAYERS = [  # a room imports only from rooms above it
     ["fields", "limits", "regular", "usercode", "rng", "lanes", "paper", "caches", "verdict"],
     ["names", "seam", "theory", "index"],
     ["datasets", "partitions", "schedules", "rates", "failures", "algorithms", "nn"],
-    ["models", "ledger", "metrics"],
+    ["models", "ledger", "metrics", "privacy"],
     ["setting"],
     ["clients", "store"],
     ["study"],

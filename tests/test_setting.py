@@ -111,7 +111,7 @@ def test_every_field_is_in_the_run_id() -> None:
         "schedule": "fixed", "clients": 11, "participants": 3, "local_steps": 6, "rounds": 7, "batch_size": 8,
         "sampling": "replacement", "lr": 0.2, "clip": 1.0, "weight_decay": 0.1, "seed": 9, "eval_every": 3,
         "dtype": "float64", "momentum": 0.9, "lr_schedule": "cosine", "failures": "share:p=0.1", "on_failure": "abort",
-        "epochs": 2, "metrics": "auc", "validation": 0.2,
+        "epochs": 2, "metrics": "auc", "validation": 0.2, "dp": "gaussian",
     }  # fmt: skip
     assert set(other) == set(Setting.model_fields)
     ids = {Setting(**{field: value}).run_id for field, value in other.items()} | {Setting().run_id}
@@ -153,7 +153,7 @@ def test_added_fields_are_written_where_they_say_something() -> None:
     given = {"momentum": 0.5, "lr_schedule": "step:every=5", "failures": "clients:who=3", "on_failure": "retry:times=3"}
     given["epochs"] = 3
     given |= {"metrics": "auc,calibration:bins=3"}
-    given |= {"validation": 0.1}
+    given |= {"validation": 0.1, "dp": "gaussian:clip=2,noise=0.5"}
     setting = Setting(**given)
     assert {field: json.loads(setting.to_json())[field] for field in ADDED} == given
     assert Setting.from_json(setting.to_json()) == setting

@@ -38,6 +38,7 @@ class Fields:
     lr_schedule: Annotated[str, Told("The learning rate over rounds, e.g. cosine or step:every=50")] = "constant"
     failures: Annotated[str, Told("Legs that do not come back, e.g. share:p=0.1 or clients:who=3+7")] = "none"
     on_failure: Annotated[str, Told("What is done then: skip, retry:times=2, reroute:times=2 or abort")] = "skip"
+    dp: Annotated[str, Told("Clip and noise on a leg's displacement: gaussian:clip=1,noise=0.8")] = "none"
     validation: Annotated[float, Ge(0), Lt(1), Told("Share of each client's samples held back, to choose by")] = 0.0
     seed: Annotated[int, Ge(0), Lt(1 << 63), Told("Of every draw in the run")] = 1
     eval_every: Annotated[int, Ge(1), Lt(1 << 63), Told("Rounds between evaluations")] = 4

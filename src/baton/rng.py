@@ -9,7 +9,7 @@ from torch import Tensor
 
 # What a draw is for. Two draws with different purposes are independent, whatever their other words.
 ORDER, SHUFFLE, REPLACEMENT, DROPOUT, AUGMENT, EVALUATE, DATA, SMASH, LEAK, FAILURE, REROUTE, BALANCE = range(1, 13)
-GROUP, AWAY = 13, 14
+GROUP, AWAY, PRIVACY = 13, 14, 15
 VALIDATION = 101
 
 

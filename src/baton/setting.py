@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, model_validator
 
-from baton import algorithms, datasets, metrics, rates
+from baton import algorithms, datasets, metrics, privacy, rates
 from baton.errors import BadInput, nearest
 from baton.failures import FAILURES, POLICIES, failing, policy
 from baton.fields import Fields
@@ -32,6 +32,7 @@ ROOMS: dict[str, dict[str, Any]] = {
     "lr_schedule": rates.RATES,
     "failures": FAILURES,
     "on_failure": POLICIES,
+    "dp": privacy.DP,
 }
 FROM_DATASET = ("partition", "model", "clients", "dtype")  # fields whose default the data set gives
 ADDED = (
@@ -40,6 +41,7 @@ ADDED = (
     "lr_schedule",
     "failures",
     "on_failure",
+    "dp",
     "metrics",
     "validation",
 )  # written unless at their defaults: old ids stay
@@ -189,6 +191,7 @@ class Setting(Fields, BaseModel):
         """What must be equal for two runs to be lanes of one program."""
         fields = self.model_dump(exclude=set(APART))
         fields["algorithm"] = shared("algorithm", self.algorithm, algorithms.ALGORITHMS)
+        fields["dp"] = shared("dp", self.dp, privacy.DP)
         return json.dumps({"data": datasets.shape(self.dataset), **fields}, sort_keys=True)
 
     @property
@@ -219,6 +222,7 @@ def _fits(setting: Setting, algorithm: algorithms.Algorithm) -> None:
     if algorithm.pools and setting.failures != "none":
         what = f"failures: {setting.failures}; {algorithms.called(setting.algorithm)} has no legs that could be lost"
         raise BadInput(f"{what}: none is right")
+    privacy.refuse(setting.dp, algorithm, algorithms.called(setting.algorithm))
 
 
 def _named(field: str, value: Any) -> Any:

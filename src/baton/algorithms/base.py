@@ -28,3 +28,4 @@ class Algorithm(NamedTuple):
     pools: bool = False  # whether it asks for samples that are all in one place: sites.pool
     personal: Callable[[State], Params] | None = None  # the model that each client uses [L, M, ...]; None: all the same
     elastic: bool = False  # whether it asks its sites for `stiff`: its legs are torch's then
+    looks: bool = False  # whether it asks for legs that stand still, which tell gradients

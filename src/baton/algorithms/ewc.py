@@ -25,7 +25,7 @@ def ewc(*, strength: Tensor = lane(1.0, least=0.0), keep: Tensor = lane(0.9, lea
             fisher = _and(fisher, sites.train(x, client, still=True).square or {}, keep)
         return State(x, fisher)
 
-    return Algorithm(round, server=lambda x, _now: zeros(x), elastic=elastic)
+    return Algorithm(round, server=lambda x, _now: zeros(x), elastic=elastic, looks=True)
 
 
 def _and(fisher: Params, square: Params, keep: Tensor) -> Params:

@@ -57,7 +57,8 @@ def scaffold(
         return State(move(state.model, x), c)
 
     local = Local(zeros, shift, direction) if option == 2 else Local(zeros, _shift_kept, _direction_there)
-    return Algorithm(round if of == "parallel" else chain, server=lambda x, _now: zeros(x), local=local)
+    way = round if of == "parallel" else chain
+    return Algorithm(way, server=lambda x, _now: zeros(x), local=local, looks=option == 1)
 
 
 def shift(kept: Params, sent: Params) -> Params:

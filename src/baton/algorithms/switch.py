@@ -79,8 +79,9 @@ def _switched(both: dict[str, Algorithm], after: int) -> Algorithm:
     local = _locals({name: method.local for name, method in both.items() if method.local})
     chosen = any(method.order for method in both.values())
     elastic = any(method.elastic for method in both.values())
+    looks = any(method.looks for method in both.values())
     split = both["first"].split
-    return Algorithm(round, server, local, order if chosen else None, kind, split, elastic=elastic)
+    return Algorithm(round, server, local, order if chosen else None, kind, split, elastic=elastic, looks=looks)
 
 
 def _part(x: Params, name: str) -> Params:

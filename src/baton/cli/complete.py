@@ -13,8 +13,9 @@ ROOMS = {  # field of a setting -> the file and the dict that know its names
     "lr_schedule": ("rates/__init__.py", "RATES"),
     "failures": ("failures/rules.py", "FAILURES"),
     "on_failure": ("failures/rules.py", "POLICIES"),
+    "dp": ("privacy/rules.py", "DP"),
 }
-TITLES = {"failures": "failures", "on_failure": "policies"}  # rooms whose names are no singulars
+TITLES = {"failures": "failures", "on_failure": "policies", "dp": "dp"}  # rooms whose names are no singulars
 _HERE = Path(__file__).parents[1]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from baton.cli import privacy
 from baton.cli.common import Json, Runs, app, print_json
 from baton.cli.help import App
 from baton.cli.pages import serve
@@ -61,6 +62,8 @@ def plan_(
     s = found.setting
     counts = f"M={s.clients} S={s.participants} {s.length.replace(' ', '')} R={s.rounds}"
     print(f"federation {found.name}: {s.algorithm}, {s.model}, {counts}, run {s.run_id}")
+    if s.dp != "none":
+        print(*(f"privacy: {text}" for _, text in privacy.line(s)), sep="\n")
     print(f"kits in {folder / 'kits'}, with certificates that end in {kits.DAYS} days; each is its owner's secret:")
     print(f"  {found.server}: stays here; it takes connections on TCP port {found.port}")
     for member in found.sites:

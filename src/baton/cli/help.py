@@ -9,7 +9,7 @@ from typer.core import HAS_RICH, TyperCommand, TyperGroup
 PANELS = {  # every command, in the order in which a person meets them
     "Start": ("demo", "list"),
     "Train": ("run", "sweep", "tune", "watch"),
-    "Compare": ("compare", "advise", "show", "report", "ledger", "leak"),
+    "Compare": ("compare", "advise", "show", "report", "ledger", "leak", "privacy"),
     "Theory": ("bounds", "crossover", "constants", "drift"),
     "Data": ("data", "partition"),
     "Real sites": ("deploy", "site"),

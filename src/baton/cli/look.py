@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baton.cli import complete, cuts, table
+from baton.cli import complete, cuts, privacy, table
 from baton.cli.common import Json, Runs, app, print_json
 from baton.cli.complete import TITLES
 from baton.cli.sites import print_sites, sites_of
@@ -25,7 +25,7 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="datasets, partitions, models, algorithms, schedules, lr_schedules, failures, policies, metrics, "
+            help="datasets, partitions, models, algorithms, schedules, lr_schedules, failures, policies, dp, metrics, "
             "studies or runs; with what each does.",
             autocompletion=complete.a_thing,
         ),
@@ -188,6 +188,7 @@ def _past(store: "Store", run_id: str) -> list[tuple[str, str]]:
     parts = [f"data {found.setting.made_of.data}"] if found.setting.made_of.data else []
     parts += [f"code of {module} {told}" for module, told in found.setting.made_of.code.items()]
     lines = [("made of", ", ".join(parts))] if parts else []
+    lines += privacy.line(found.setting)
     lines += [("computed", _listed(found.how))] if found.how else []
     for entry in entries(store.root):
         if run_id in entry["runs"]:

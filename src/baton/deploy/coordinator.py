@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 import baton
@@ -31,7 +32,9 @@ from baton.sites.server import Server
 from baton.sites.visit import Answer, Order
 from baton.store import Chunk, History, Laid, Snapshot, Store
 from baton.store.claims import Claim
+from baton.store.sites import Measured
 
+TOLD = "each site on its own test rows, where its policy tells"
 DEVICE = "sites"  # what a chunk says where others say cpu or cuda
 
 
@@ -71,6 +74,8 @@ class Coordinator:
         self.answers: Answers
         self.turn: Turn
         self.account = Account()
+        self.asked = measure.asked(setting, self.server.like)
+        self.rows: dict[int, int] = {}  # test rows of each client that told
         self.patience = 0.0  # seconds that another process has to let go of the run
 
     # --- the run
@@ -108,10 +113,10 @@ class Coordinator:
             at = self._round(at)
             if not claim.holds():
                 raise BadInput(f"run: {s.run_id} was taken over by another process")
-            pool.save(claim, at.snapshot, _noted(at))
+            pool.save(claim, at.snapshot, _noted(at, self.rows))
             self.answers.forget(at.snapshot.round)
         how = {"way": "real sites", "sites": str(s.clients), "baton": baton.__version__, "torch": torch.__version__}
-        self.store.finish([s], at.snapshot, "fp32", [at.account.mean_way()], how, token)
+        self.store.finish([s], at.snapshot, "fp32", [at.account.mean_way()], how, token, self._measured_sites())
         pool.drop(chunk)
 
     def _gather(self) -> None:
@@ -134,7 +139,8 @@ class Coordinator:
     def _begin(self, chunk: Chunk) -> At:
         kept = self.store.pool.load(chunk, torch.device("cpu"))
         if kept is not None:
-            return _read(*kept)
+            at, self.rows = _read(*kept)
+            return at
         state = self.server.start()
         first = Snapshot(0, state, {}, torch.full((1,), -1), History())
         order = self.server.schedule.draw(torch.tensor([self.setting.seed]), torch.tensor([0]), *self._counts())
@@ -169,9 +175,15 @@ class Coordinator:
         s = self.setting
         if at.round % s.eval_every and at.round != s.rounds:
             return at
-        found = measure.metrics(self.carrier, s, at, order, bool(self.server.like.classes))
-        found |= account.columns()
-        return at._replace(history=at.history.then(at.round, measure.columns(found)))
+        found = measure.measured(self.carrier, s, at, order, self.server.like)
+        self.rows |= found.rows
+        return at._replace(history=at.history.then(at.round, found.values | measure.columns(account.columns())))
+
+    def _measured_sites(self) -> Measured | None:
+        """The sites whose own metrics were asked for; None: none were."""
+        names = self.rules.sites
+        rows = np.array([[self.rows.get(client, 0) for client in range(len(names))]])
+        return Measured(names, rows, TOLD) if self.asked else None
 
     # --- legs
 
@@ -279,12 +291,14 @@ def _waves(tasks: dict[int, Task]) -> list[dict[int, Task]]:
     return waves
 
 
-def _noted(at: At) -> dict[str, str]:
-    return {"deploy": json.dumps({"counted": at.counted, "account": at.account})}
+def _noted(at: At, rows: dict[int, int]) -> dict[str, str]:
+    return {"deploy": json.dumps({"counted": at.counted, "account": at.account, "rows": rows})}
 
 
-def _read(snapshot: Snapshot, how: dict[str, str]) -> At:
+def _read(snapshot: Snapshot, how: dict[str, str]) -> tuple[At, dict[int, int]]:
+    """(what the run goes on from, test rows of each client that told)."""
     table = json.loads(how["deploy"])
     rounds, *sums = table["account"]
     counted = {int(client): leg for client, leg in table["counted"].items()}
-    return At(snapshot, counted, Account(rounds, *(tuple(each) for each in sums)))
+    rows = {int(client): count for client, count in table.get("rows", {}).items()}
+    return At(snapshot, counted, Account(rounds, *(tuple(each) for each in sums))), rows

@@ -1,6 +1,6 @@
 """What a run may not ask of real sites: told in one line before anybody is called."""
 
-from baton import algorithms, datasets, schedules
+from baton import algorithms, datasets, metrics, schedules
 from baton.datasets import Dataset
 from baton.errors import BadInput
 from baton.setting import Setting
@@ -28,8 +28,8 @@ def fits(setting: Setting) -> None:
         )
     if setting.validation:
         raise BadInput(f"validation: {setting.validation:g}; sites hold no training samples back: 0 is right")
-    if setting.metrics not in ("", "none"):
-        raise BadInput(f"metrics: {setting.metrics}; sites tell sums of loss and accuracy alone: none is right")
+    if metrics.PER_CLASS in metrics.listed(setting.metrics):
+        raise BadInput(f"metrics: {setting.metrics}; sites do not tell classes apart: metrics but per_class are right")
     if in_files(setting):
         raise BadInput(
             f"dataset: {setting.dataset.partition(',')[0]} is files of this machine; [data] says what sites' rows are"

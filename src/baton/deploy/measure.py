@@ -1,30 +1,47 @@
 """What a model costs, asked of the sites: each tells sums over its own samples, as far as its policy goes."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from baton import rng
+from baton import metrics, rng
+from baton.datasets import Dataset
 from baton.deploy.carrier import Carrier, Unbelieved
 from baton.deploy.messages import Evaluate, Sums
 from baton.deploy.wire import packed
+from baton.metrics import Metric
 from baton.setting import Setting
+from baton.simulate.per_site import over_sites
 from baton.sites.visit import without_lane
 from baton.store import Snapshot
+from baton.store.columns import SITE
 
 
-def metrics(carrier: Carrier, setting: Setting, at: Snapshot, order: Sequence[int], labelled: bool) -> dict[str, float]:
+class Told(NamedTuple):
+    """One evaluation."""
+
+    values: dict[str, NDArray[np.float64]]  # as a history takes them: one lane [1], of sites [1, k]
+    rows: dict[int, int]  # client -> its test rows, where it tells
+
+
+def asked(setting: Setting, like: Dataset) -> dict[str, Metric]:
+    """The metrics that each site is asked for, by label."""
+    return metrics.build(metrics.wanted(setting.metrics, like), like)
+
+
+def measured(carrier: Carrier, setting: Setting, at: Snapshot, order: Sequence[int], like: Dataset) -> Told:
     """The columns of an evaluation, over the sites that answer; those of which nobody tells anything are left out.
 
     order: the participants of the round that ended.
     """
     names, model = carrier.rules.sites, without_lane(at.state.model)
-    random = _random(setting, at.round, order)
-    asked = set(order) | set(random)
+    random, labelled = _random(setting, at.round, order), bool(like.classes)
+    whose = set(order) | set(random)
     frames = {
-        name: packed(Evaluate(carrier.text, model, client in asked), carrier.rules.leg)
+        name: packed(Evaluate(carrier.text, model, client in whose), carrier.rules.leg)
         for client, name in enumerate(names)
     }
     told: dict[int, Sums] = {}
@@ -36,8 +53,24 @@ def metrics(carrier: Carrier, setting: Setting, at: Snapshot, order: Sequence[in
         if isinstance(said, Sums):
             told[names.index(site)] = said
     found = _means("test", [each[:3] for each in told.values()], labelled)
-    found |= _means("train", [told[m][3:] for m in order if m in told], labelled)
-    return found | _means("train_random", [told[m][3:] for m in random if m in told], labelled)
+    found |= _means("train", [told[m][3:6] for m in order if m in told], labelled)
+    found |= _means("train_random", [told[m][3:6] for m in random if m in told], labelled)
+    rows = {m: int(each.test_count) for m, each in told.items() if each.test_count}
+    return Told(columns(found) | _by_site(asked(setting, like), told, len(names)), rows)
+
+
+def _by_site(wanted: Mapping[str, Metric], told: Mapping[int, Sums], count: int) -> dict[str, NDArray[np.float64]]:
+    """Each site's own, and mean, worst, best and spread over those that tell, as a simulation has them."""
+    found: dict[str, NDArray[np.float64]] = {}
+    for label, metric in wanted.items():
+        cells = np.full((1, count), np.nan)
+        for m, said in told.items():
+            cell = said.metrics.get(label)
+            if cell is not None and cell.numel() == 1:
+                cells[0, m] = float(cell)
+        found[SITE + label] = cells.astype(np.float32)
+        found |= over_sites(label, cells, metric.best)
+    return found
 
 
 def _random(setting: Setting, round: int, order: Sequence[int]) -> list[int]:

@@ -72,6 +72,7 @@ class Sums(NamedTuple):
     train_loss: float
     train_right: float
     train_count: float
+    metrics: Params = {}  # noqa: RUF012 each a number of the site's test rows; nan where they cannot tell
 
 
 class Refused(NamedTuple):
@@ -93,6 +94,8 @@ WHYS = {  # all that a site ever says of what went wrong: nothing of its data is
     "steps": "its policy does not accept so many local steps",
     "sizes": "the run would tell how many samples it holds, which its policy does not",
     "samples": "it holds fewer samples than its policy asks for",
+    "noise": "its policy asks for more noise on legs (dp) than the run has",
+    "epsilon": "its policy's privacy budget (most_epsilon) has no room for it",
     "shape": "its samples do not fit the run",
     "state": "what it kept for this run is gone",
     "setting": "it cannot build the run's model or algorithm",

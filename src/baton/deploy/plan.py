@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from baton import regular
 from baton.deploy.fits import fits
+from baton.deploy.like import like
+from baton.deploy.measure import asked
 from baton.deploy.rules import Rules
 from baton.errors import BadInput, nearest
 from baton.setting import Setting
@@ -210,4 +212,5 @@ def _setting(
     setting = Setting(**{**given, "failures": "real"})
     if setting.theirs:
         raise BadInput(f"run: {setting.paths[0]} is code of your own; sites run Baton's own alone")
+    asked(setting, like(setting))  # metrics that fit
     return setting

@@ -23,8 +23,11 @@ models = []          # names that are accepted; empty: all that Baton has
 most_steps = 1000    # local steps of one leg
 least_samples = 10   # with fewer training samples than this, the site does not take part
 sizes = true         # whether the number of samples may be told
-metrics = true       # whether loss and accuracy on the site's own samples may be told
+metrics = true       # whether loss, accuracy and the run's metrics on the site's own samples may be told
 noise = 0.0          # Gaussian noise on those numbers, as a share of each
+least_noise = 0.0    # runs whose legs have less noise than this (dp = "gaussian:clip=1,noise=...") are refused
+most_epsilon = 0.0   # all legs with noise, of all runs, together; what would go beyond is refused. 0: not asked for
+delta = 1e-5         # the delta of that epsilon
 """
 
 
@@ -44,6 +47,9 @@ class Policy(BaseModel):
     sizes: bool = True
     metrics: bool = True
     noise: float = Field(0.0, ge=0.0, le=1.0)
+    least_noise: float = Field(0.0, ge=0.0)
+    most_epsilon: float = Field(0.0, ge=0.0)
+    delta: float = Field(1e-5, gt=0.0, lt=1.0)
 
     def check(self, setting: Setting, samples: int) -> None:
         """Whether the site takes part in such a run; before that is known, nothing that it names is looked up."""

@@ -7,18 +7,21 @@ import hashlib
 import secrets
 import sys
 import traceback
+from functools import cached_property
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 import baton
+from baton import algorithms, metrics, privacy
 from baton.datasets import Dataset
 from baton.deploy.frames import Garbled, refusal
 from baton.deploy.keeping import Keeping
 from baton.deploy.like import like
 from baton.deploy.messages import Evaluate, Half, Halved, Here, Look, Message, Sums, Train, Trained
 from baton.deploy.policy import No, Policy, steps
+from baton.deploy.releases import Releases
 from baton.deploy.wire import packed, unpacked
 from baton.errors import BadInput
 from baton.lanes import Params
@@ -41,9 +44,13 @@ class Samples:
 class Site:
     """One site. It holds one run at a time open; what it keeps of others stays on its disk."""
 
-    def __init__(self, samples: Samples, policy: Policy, folder: Path) -> None:
-        """folder: where it keeps what runs leave at their clients."""
-        self.samples, self.policy, self.folder = samples, policy, folder
+    def __init__(self, samples: Samples, policy: Policy, folder: Path, open_noise: bool = False) -> None:
+        """folder: where it keeps what runs leave at their clients.
+
+        open_noise: noise as a simulation of the run draws it, to compare the two. It is no secret, and hides nothing.
+        """
+        self.samples, self.policy, self.folder, self.open_noise = samples, policy, folder, open_noise
+        self.releases = Releases(folder)
         self._open: tuple[str, Own] | None = None
         self._half: ClientHalf | None = None  # of that run
         self._leg = ""  # the one that it is in the middle of, in split form
@@ -85,6 +92,8 @@ class Site:
             try:
                 data = self._data(like(setting))
                 own = Own(setting, data)
+                privacy.refuse(setting.dp, own.algorithm, algorithms.called(setting.algorithm))
+                self._afford(setting, _named(text))
             except BadInput:
                 traceback.print_exc(file=sys.stderr)
                 raise No("setting") from None
@@ -118,23 +127,58 @@ class Site:
         if own.algorithm.split is not None:
             raise No("message")
         self._check(own, order)
+        draw = self._drawn(own, message)
         if own.algorithm.local is None:  # nothing is kept
-            return Trained(message.leg, self._answered(visit(own, order, {})[0]))
+            return Trained(message.leg, self._answered(visit(own, order, {}, draw)[0]))
         keeping = self._keeping(own, message.setting)
         kept = keeping.after(message.base)
         if kept is None:
             raise No("state")
-        answer, new = visit(own, order, kept)
+        answer, new = visit(own, order, kept, draw)
         keeping.put(message.base, message.leg, order.round, new)
         return Trained(message.leg, self._answered(answer))
 
     def _keeping(self, own: Own, text: str) -> Keeping:
         first = own.keeps(without_lane(own.net.init([own.setting.seed])))
-        name = hashlib.sha256(text.encode()).hexdigest()[:16]
         try:
-            return Keeping(self.folder / f"{name}.safetensors", first)
+            return Keeping(self.folder / f"{_named(text)}.safetensors", first)
         except (Damaged, OSError, KeyError):
             raise No("state") from None
+
+    # --- noise on legs
+
+    def _afford(self, setting: Setting, run: str) -> None:
+        """Whether the policy's epsilon has room for the whole of a run, beside what was told in others."""
+        noise = privacy.noise_of(setting.dp)
+        if noise < self.policy.least_noise:
+            raise No("noise")
+        if self.policy.most_epsilon:
+            self._within(self.releases.losses(but=run) + privacy.turns(setting) * privacy.loss(noise))
+
+    def _within(self, losses: float) -> None:
+        if privacy.epsilon(losses, self.policy.delta) > self.policy.most_epsilon:
+            raise No("epsilon")
+
+    def _drawn(self, own: Own, message: Train) -> privacy.Draw | None:
+        """The noise of a leg, which is written down before it is used."""
+        if own.dp is None:
+            return None
+        same = message._replace(leg="", order=message.order._replace(attempt=0, void=False))
+        about = hashlib.sha256(packed(same) + self._content + baton.__version__.encode()).digest()
+        leg, noise = about.hex(), float(own.dp.noise)
+        if leg not in self.releases.lines:
+            if self.policy.most_epsilon:
+                self._within(self.releases.losses() + privacy.loss(noise))
+            self.releases.put(leg, _named(message.setting), noise)
+        return None if self.open_noise else privacy.secret(self.releases.secret, about)
+
+    @cached_property
+    def _content(self) -> bytes:
+        """Of what it trains on: other samples have other noise."""
+        found = hashlib.sha256()
+        for part in (self.samples.x, self.samples.y):
+            found.update(part.contiguous().numpy().data)
+        return found.digest()
 
     def _answered(self, answer: Answer) -> Answer:
         """With the number of samples as far as it is told."""
@@ -161,18 +205,31 @@ class Site:
             raise No("message")
         if not self.policy.metrics:
             return Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-        s = self.samples
-        test = self._cost(own, model, s.test_x, s.test_y) if len(s.test_y) >= self.policy.least_samples else (0.0,) * 3
-        return Sums(*test, *(self._cost(own, model, s.x, s.y) if train else (0.0,) * 3))
+        s, none, outputs = self.samples, (0.0,) * 3, list[Tensor]()
+        tests = len(s.test_y) >= self.policy.least_samples
+        test = self._cost(own, model, s.test_x, s.test_y, outputs) if tests else none
+        return Sums(*test, *(self._cost(own, model, s.x, s.y) if train else none), self._each(own, outputs))
 
-    def _cost(self, own: Own, model: Params, x: Tensor, y: Tensor) -> tuple[float, float, float]:
-        """(loss, right answers, samples), as far as they are told."""
+    def _each(self, own: Own, outputs: list[Tensor]) -> Params:
+        """The metrics that the run asks for, of the site's own test rows; none where those are not told of."""
+        if not outputs:
+            return {}
+        every, labels = torch.cat(outputs).unsqueeze(0), self.samples.test_y
+        found = metrics.build(metrics.wanted(own.setting.metrics, own.data), own.data)
+        return {label: metric.of(every, labels, None)[0] * (1 + self._noise()) for label, metric in found.items()}
+
+    def _cost(
+        self, own: Own, model: Params, x: Tensor, y: Tensor, keep: list[Tensor] | None = None
+    ) -> tuple[float, float, float]:
+        """(loss, right answers, samples), as far as they are told; keep: takes the outputs."""
         if not len(y):
             return 0.0, 0.0, 0.0
         loss, right = 0.0, 0.0
         pool = x if x.dtype == torch.uint8 else x.to(own.net.dtype)
         for places in torch.split(torch.arange(len(y)), BLOCK):
             output = own.legs.outputs(with_lane(model), pool, places)[0]
+            if keep is not None:
+                keep.append(output)
             loss += float(own.data.loss(output, y[places]).double().sum())
             right += float((predicted(output) == y[places]).sum()) if own.data.classes else float(len(places))
         noisy = [each * (1 + self._noise()) for each in (loss, right)]
@@ -186,6 +243,11 @@ class Site:
         if not self.policy.noise:
             return 0.0
         return self.policy.noise * secrets.SystemRandom().gauss(0.0, 1.0)
+
+
+def _named(text: str) -> str:
+    """A run, as the site's files call it."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _alike(given: Params, sizes: dict[str, tuple[int, ...]], dtype: torch.dtype, names: set[str] | None) -> bool:

@@ -6,7 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from baton import algorithms, clients, datasets, failures, ledger, legs, models, schedules
+from baton import algorithms, clients, datasets, failures, ledger, legs, models, privacy, schedules
 from baton.algorithms import Algorithm
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset, tells_numbers
@@ -83,6 +83,7 @@ class Program:
         self.algorithm = algorithms.build([s.algorithm for s in settings], dtype, device)
         self.called = algorithms.called(self.setting.algorithm)  # its name
         self.theirs = own(self.called)  # whether it is a user's own: what it gives is looked at
+        self.dp = privacy.build([s.dp for s in settings], dtype, device)  # None: legs are told as they are
         self.sides = sides_of(self.algorithm, self.net)
         form = self.algorithm.split
         self.passes = self.setting.epochs or (form.passes if form else 0)  # of a leg, at most; 0: every leg has K steps

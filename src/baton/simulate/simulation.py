@@ -10,9 +10,12 @@ from baton import clients as held
 from baton import failures
 from baton.algorithms.checks import as_a_shift
 from baton.clients import Batches
+from baton.errors import BadInput
 from baton.lanes import Lanes, Params, zeros
 from baton.legs import Legs
 from baton.legs.base import Step, Still, directed, inverse_of, shift_of
+from baton.legs.private import TOLD, Private
+from baton.privacy import Protection, keyed
 from baton.seam import Cohort, Facts, Leg, Local, Now, Reply
 from baton.simulate.kept import Kept, over
 from baton.simulate.program import Program
@@ -63,7 +66,7 @@ class Simulation:
         every = program.lanes if clients.index.dim() == 1 else program.lanes.repeat(index.shape[1])
         fixed = (given and self._flat(given) for given in (anchor, shift, stiff))
         step, square = self._step(every, batches, index.shape[1], lr, pull, *fixed), None
-        way = Still(self.legs) if still else self.legs
+        way = self._private(Still(self.legs) if still else self.legs, who, number)
         if kept is None:
             made = way.train(self._flat(x), step, batches)
         else:
@@ -160,6 +163,18 @@ class Simulation:
             pull = pull.repeat_interleave(each)
         momentum = lanes.momentum if program.momentum else None
         return Step(lr, lanes.clip, lanes.weight_decay, momentum, pull, anchor, shift, program.passes > 0, stiff)
+
+    def _private(self, legs: Legs, who: Tensor, number: int | Tensor) -> Legs:
+        """These legs, told as the run's protection asks."""
+        dp, each = self.program.dp, who.shape[1]
+        if dp is None:
+            return legs
+        if isinstance(legs, Still):
+            raise BadInput(TOLD)
+        seed = self.program.lanes.seed.repeat_interleave(each)
+        again = number.flatten() if isinstance(number, Tensor) else number
+        key = held.visit(seed, self.now.round, who.flatten(), again)
+        return Private(legs, Protection(*(field.repeat_interleave(each) for field in dp)), keyed(key))
 
     def _flat(self, x: Params) -> Params:
         """One model a leg [L, C, ...] as lanes of their own; one a lane as it is."""

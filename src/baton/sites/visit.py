@@ -5,12 +5,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from baton import algorithms, clients, datasets, legs, models
+from baton import algorithms, clients, datasets, legs, models, privacy
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset
+from baton.errors import BadInput
 from baton.lanes import Lanes, Params
 from baton.legs.base import Legs, Step, Still, directed, inverse_of, shift_of
+from baton.legs.private import TOLD, Private
 from baton.nn import Net
+from baton.privacy import Draw
 from baton.seam import Leg
 from baton.setting import Setting
 
@@ -60,6 +63,7 @@ class Own:
         self.net = net_of(setting, data, dtype, device)
         self.clients = alone(data, setting, dtype, device)
         self.algorithm = algorithms.build(setting.algorithm, dtype, device)
+        self.dp = privacy.build([setting.dp], dtype, device)
         split = self.algorithm.split
         self.passes = split.passes if split else 0
         elastic = self.algorithm.elastic
@@ -147,9 +151,12 @@ def prepare(own: Own, order: Order, shift: Params | None = None) -> Prepared:
     return Prepared(batches, step, held, clients.taken(held, setting, passes)[1])
 
 
-def visit(own: Own, order: Order, kept: Params) -> tuple[Answer, Params]:
-    """One leg, and what the client keeps afterwards. Pure: nothing is written, here or there."""
-    local, start, legs = own.algorithm.local, with_lane(order.model), Still(own.legs) if order.still else own.legs
+def visit(own: Own, order: Order, kept: Params, draw: Draw | None = None) -> tuple[Answer, Params]:
+    """One leg, and what the client keeps afterwards. Pure: nothing is written, here or there.
+
+    draw: the noise of its protection, where it has one; None: a simulation's, which is no secret.
+    """
+    local, start, legs = own.algorithm.local, with_lane(order.model), _legs(own, order, draw)
     if local is None:
         leg = prepare(own, order)
         end = legs.train(start, leg.step, leg.batches)
@@ -168,6 +175,17 @@ def visit(own: Own, order: Order, kept: Params) -> tuple[Answer, Params]:
     began, ended, told = ({name: leaf.unsqueeze(1) for name, leaf in x.items()} for x in (start, end, direction))
     new = local.end(mine, sent, Leg(began, ended, told, reach.view(1, 1), lr))
     return answer, {name: leaf[0, 0] for name, leaf in new.items()}
+
+
+def _legs(own: Own, order: Order, draw: Draw | None) -> Legs:
+    """How an order is trained, and told."""
+    if own.dp is None:
+        return Still(own.legs) if order.still else own.legs
+    if order.still:
+        raise BadInput(TOLD)
+    seed, client = torch.tensor([order.seed]), torch.tensor([order.client])
+    drawn = draw or privacy.keyed(clients.visit(seed, order.round, client, order.visit))
+    return Private(own.legs, own.dp, drawn)
 
 
 def _square(legs: Legs) -> Params:

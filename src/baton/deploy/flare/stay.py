@@ -9,11 +9,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from baton import regular
+from baton import privacy, regular
 from baton.deploy import policy, rows
 from baton.deploy.flare import kits, processes
 from baton.deploy.place import Place
 from baton.deploy.policy import Policy
+from baton.deploy.releases import Releases
 from baton.deploy.site import Samples
 from baton.errors import BadInput
 from baton.store import files
@@ -52,6 +53,8 @@ def place(kit: Kit, data: Path, label: str, rules: Path | None) -> tuple[Place, 
     """Where the site's things are; its samples and its policy are read once, so that what is wrong is told now."""
     chosen = (rules or kit.folder / "local" / "policy.toml").resolve()
     found = policy.read(chosen)
+    if found.most_epsilon:
+        privacy.needed()
     samples = rows.samples(data, kit.columns, label)
     if len(samples.y) < found.least_samples:
         raise BadInput(f"data: {data}: {len(samples.y)} rows to train on; its policy asks for {found.least_samples}")
@@ -64,12 +67,16 @@ def shared(kit: Kit, samples: Samples, found: Policy) -> list[str]:
     """What leaves the site, for people."""
     noise = f", with noise of {found.noise:.0%}" if found.noise else ""
     sizes = f"how many samples it trains on ({len(samples.y)}){noise}" if found.sizes else "not how many samples it has"
-    costs = f"loss and accuracy of models on its own samples{noise}" if found.metrics else "no loss, no accuracy"
+    costs = (
+        f"loss, accuracy and the run's metrics of models on its own samples{noise}"
+        if found.metrics
+        else "no loss, no accuracy"
+    )
     names = ", ".join(found.algorithms) or "all that Baton has"
     smashed = not found.algorithms or {"ssl", "splitfed"} & set(found.algorithms)
     return [
         f"site {kit.site} of the federation {kit.federation}, to {kit.server} and to nobody else:",
-        "- the model after each of its legs: numbers that depend on its samples",
+        f"- the model after each of its legs: numbers that depend on its samples{_hidden(kit, found)}",
         f"- {sizes}",
         f"- {costs}",
         *(["- in split learning (ssl, splitfed): a layer's outputs for its samples, and their labels"] * bool(smashed)),
@@ -77,6 +84,17 @@ def shared(kit: Kit, samples: Samples, found: Policy) -> list[str]:
         f"at most {found.most_steps} local steps a leg",
         "never: rows, names of files, texts of errors, logs",
     ]
+
+
+def _hidden(kit: Kit, found: Policy) -> str:
+    """What the policy asks of the noise on them."""
+    if not found.least_noise and not found.most_epsilon:
+        return ""
+    said = [f"noise of at least {found.least_noise:g} clips"] if found.least_noise else []
+    if found.most_epsilon:
+        so_far = privacy.epsilon(Releases(kit.folder / "kept").losses(), found.delta)
+        said.append(f"epsilon at most {found.most_epsilon:g} at delta {found.delta:g}, of which {so_far:.3g} is spent")
+    return f", with {', '.join(said)}"
 
 
 def stay(kit: Kit, here: Place, say: Callable[[str], None]) -> None:
