@@ -48,9 +48,10 @@ class Federation:
             kept = [str(local / "policy.toml"), str(local.parent / "kept"), str(local.parent / "site.log")]
             Place(name, str(data), "", *kept, None).write(local / "site.json")
 
-    def plan(self, s: Setting, **more: object) -> Plan:
-        """The run that is next."""
+    def plan(self, s: Setting, algorithms: list[str] | None = None, **more: object) -> Plan:
+        """The run that is next; algorithms: by each of these in turn."""
         run = {k: v for k, v in s.model_dump().items() if k not in ("failures", "on_failure", "clients")}
+        run["algorithm"] = algorithms or s.algorithm
         self.now = plan.parse(
             {
                 "federation": {"name": "trial", "server": "localhost", "port": self.port},
@@ -81,13 +82,13 @@ class Federation:
         with suppress(OSError, ValueError):
             os.killpg(int((self.folder / SERVER).read_text()), signal.SIGKILL)
 
-    def train(self, meanwhile: Callable[[], None] | None = None) -> Store:
+    def train(self, meanwhile: Callable[[], None] | None = None, limit: float = LIMIT) -> Store:
         """The run, to its end, as a person starts it."""
         words = [sys.executable, "-m", "baton", "deploy", "start", self.folder.name, "--keep"]
         with processes_of_tests.start(words, cwd=self.folder.parent, stderr=subprocess.PIPE, text=True) as process:
             if meanwhile:
                 meanwhile()
-            self.said = process.communicate(timeout=LIMIT)[1].splitlines()
+            self.said = process.communicate(timeout=limit)[1].splitlines()
         assert process.returncode == 0, self.said
         return Store(self.folder / "runs")
 

@@ -32,17 +32,16 @@ class Supervisor:
         self._begun = 0  # how often the server was
 
     def run(self) -> None:
-        """Until the run is complete, or was stopped."""
+        """Until its runs are complete, or it was stopped."""
         kits.needed()
-        store, run = Store(self.folder / "runs"), self.plan.setting.run_id
         (self.folder / STOP).unlink(missing_ok=True)
-        if store.complete(run):
-            self.say(f"run {run} is complete")
+        if self._complete():
+            self.say(f"complete: {self._called()}")
             return
         self._serve()
         self._alone()
         futile, before = 0, None
-        while not store.complete(run):
+        while not self._complete():
             self._gather()
             ended = self._job()
             if ended["end"] == "failed":
@@ -50,17 +49,24 @@ class Supervisor:
             if ended["end"] == "stopped":
                 self.say("stopped; 'baton deploy start' goes on from here")
                 return
-            if not store.complete(run):
+            if not self._complete():
                 self.say(f"{ended['why']}; going on")
                 now = self._progress()
                 futile, before = (futile + 1 if now == before else 0), now
                 if futile >= FUTILE:
                     raise BadInput(f"deploy: {FUTILE} jobs ended without a hop; {self.folder / 'server.log'} says why")
-        self.say(f"run {run} is complete, in {self.folder / 'runs'}")
+        self.say(f"complete: {self._called()}, in {self.folder / 'runs'}")
+
+    def _complete(self) -> bool:
+        store = Store(self.folder / "runs")
+        return all(store.complete(setting.run_id) for setting in self.plan.runs)
+
+    def _called(self) -> str:
+        return "run " + ", ".join(setting.run_id for setting in self.plan.runs)
 
     def _progress(self) -> object:
         found = read(self.folder / "status.json")
-        return found.get("round"), found.get("hop")
+        return found.get("run"), found.get("round"), found.get("hop")
 
     # --- the server
 
