@@ -64,7 +64,7 @@ def plan_(
     for s in found.runs:
         counts = f"M={s.clients} S={s.participants} {s.length.replace(' ', '')} R={s.rounds}"
         print(f"federation {found.name}: {s.algorithm}, {s.model}, {counts}, run {s.run_id}")
-    print(f"kits in {folder / 'kits'}, with certificates that end in {kits.DAYS} days; each is its owner's secret:")
+    print(f"kits in {folder / 'kits'}, with certificates that end in {kits.LAST} days; each is its owner's secret:")
     print(f"  {found.server}: stays here; it takes connections on TCP port {found.port}")
     for member in found.sites:
         print(f"  {member.name}: to {member.org}, by a safe way; their firewall lets out {found.server}:{found.port}")

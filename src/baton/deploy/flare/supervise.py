@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -71,14 +72,15 @@ class Supervisor:
     # --- the server
 
     def _serve(self) -> None:
-        """The server's process: one that is there, or a new one."""
-        if not processes.listening("127.0.0.1", self.plan.port):
-            kit = self.folder / "kits" / self.plan.server
-            child = processes.server(kit, self.folder / "server.log")
-            files.write(self.folder / SERVER, str(child.pid).encode())
-            self._begun += 1
+        """The server's process: one that is there, or a new one; one that dies meanwhile is begun again."""
+        child: subprocess.Popen[bytes] | None = None
         end = time.monotonic() + 60
         while time.monotonic() < end:
+            gone = child is None or child.poll() is not None
+            if gone and not processes.listening("127.0.0.1", self.plan.port):
+                child = processes.server(self.folder / "kits" / self.plan.server, self.folder / "server.log")
+                files.write(self.folder / SERVER, str(child.pid).encode())
+                self._begun += 1
             with suppress(Exception):
                 self._connect()
                 return
