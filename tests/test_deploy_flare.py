@@ -125,3 +125,12 @@ def test_every_algorithm_is_its_simulation(fed: Federation) -> None:
     store = fed.train(limit=900.0)
     for s in runs:
         same(store, s, simulation(s), exact=not s.algorithm.startswith(("ssl", "splitfed")))
+
+
+@pytest.mark.long
+def test_a_storm_of_kills_changes_nothing(tmp_path: Path) -> None:
+    """A tenth of what `python tests/storm.py` does, or as much as BATON_STORM says."""
+    from storm import storm
+
+    kills = int(os.environ.get("BATON_STORM", "10"))
+    assert storm(tmp_path, kills, seed=2).total() == kills

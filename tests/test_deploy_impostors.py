@@ -15,8 +15,7 @@ pytest.importorskip("nvflare", reason="pip install 'baton-fl[deploy]' for runs o
 
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from nvflare.fuel.flare_api.flare_api import new_secure_session
-from nvflare.lighter.utils import Identity
-from nvflare.lighter.utils import generate_cert, generate_keys, serialize_cert, serialize_pri_key
+from nvflare.lighter.utils import Identity, generate_cert, generate_keys, serialize_cert, serialize_pri_key
 
 from baton.deploy.flare import processes
 from baton.deploy.flare.supervise import Supervisor
