@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 import processes as processes_of_tests
 from baton.deploy import plan
 from baton.deploy.flare import kits, processes
+from baton.deploy.flare.stay import PID
 from baton.deploy.flare.supervise import SERVER, stop
 from baton.deploy.place import Place
 from baton.deploy.plan import Plan
@@ -48,15 +49,16 @@ class Federation:
             kept = [str(local / "policy.toml"), str(local.parent / "kept"), str(local.parent / "site.log")]
             Place(name, str(data), "", *kept, None).write(local / "site.json")
 
-    def plan(self, s: Setting, **more: object) -> Plan:
-        """The run that is next."""
+    def plan(self, s: Setting, algorithms: list[str] | None = None, wait: float = 120.0, **more: object) -> Plan:
+        """The run that is next; algorithms: by each of these in turn."""
         run = {k: v for k, v in s.model_dump().items() if k not in ("failures", "on_failure", "clients")}
+        run["algorithm"] = algorithms or s.algorithm
         self.now = plan.parse(
             {
                 "federation": {"name": "trial", "server": "localhost", "port": self.port},
                 "sites": [{"name": name} for name in NAMES],
                 "run": run,
-                "lost": {"wait": 120, "then": "skip"},
+                "lost": {"wait": wait, "then": "skip"},
                 "times": {"leg": 15, "ping": 3, **more},
             }
         )
@@ -77,19 +79,50 @@ class Federation:
         with suppress(ChildProcessError):
             os.waitpid(self.sites[name], 0)
 
+    def stay(self, name: str) -> "subprocess.Popen[bytes]":
+        """A site as its people start it: what dies is begun again."""
+        kit = self.folder / "kits" / name
+        data = self.folder.parent / f"{name}.safetensors"
+        words = [sys.executable, "-m", "baton", "site", "start", str(kit), "--data", str(data), "--yes"]
+        with open(kit / "stay.log", "ab") as out:
+            return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+
     def kill_server(self) -> None:
         with suppress(OSError, ValueError):
             os.killpg(int((self.folder / SERVER).read_text()), signal.SIGKILL)
 
-    def train(self, meanwhile: Callable[[], None] | None = None) -> Store:
+    def train(self, meanwhile: Callable[[], None] | None = None, limit: float = LIMIT) -> Store:
         """The run, to its end, as a person starts it."""
         words = [sys.executable, "-m", "baton", "deploy", "start", self.folder.name, "--keep"]
         with processes_of_tests.start(words, cwd=self.folder.parent, stderr=subprocess.PIPE, text=True) as process:
             if meanwhile:
                 meanwhile()
-            self.said = process.communicate(timeout=LIMIT)[1].splitlines()
+            self.said = process.communicate(timeout=limit)[1].splitlines()
         assert process.returncode == 0, self.said
+        return self.store()
+
+    def store(self) -> Store:
         return Store(self.folder / "runs")
+
+
+@contextmanager
+def staying(folder: Path, s: Setting) -> Iterator[Federation]:
+    """With sites as their people start them."""
+    found = Federation(folder, s)
+    sites = [found.stay(name) for name in NAMES]
+    try:
+        yield found
+    finally:
+        stop(found.folder)
+        for site in sites:
+            site.terminate()
+        for site in sites:
+            with suppress(subprocess.TimeoutExpired):
+                site.wait(20)
+            site.kill()
+        for name in NAMES:
+            with suppress(OSError, ValueError):
+                processes.end(int((found.folder / "kits" / name / PID).read_text()), 0.0)
 
 
 @contextmanager

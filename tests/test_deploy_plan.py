@@ -9,6 +9,7 @@ import pytest
 
 from baton.cli import app
 from baton.deploy import plan
+from baton.deploy.coordinator import possible
 from baton.deploy.flare import kits
 from baton.errors import BadInput
 from federation import setting
@@ -95,6 +96,27 @@ def test_each_mistake_is_one_line(where: tuple[str, ...], value: Any, line: str)
         plan.parse(table)
     assert line in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_several_algorithms_are_runs_one_after_another(tmp_path: Path) -> None:
+    table = copy.deepcopy(GOOD)
+    table["run"]["algorithm"] = ["sequential", "parallel"]
+    found = plan.parse(table)
+    assert [s.algorithm for s in found.runs] == ["sequential", "parallel"]
+    assert found.runs[0] == plan.parse(GOOD).setting  # each is the run that it is alone
+    found.save(tmp_path)
+    assert plan.load(tmp_path) == found
+    for wrong in ([], ["parallel", "parallel"]):
+        table["run"]["algorithm"] = wrong
+        with pytest.raises(BadInput, match="one, or a list of different ones, is right"):
+            plan.parse(table)
+
+
+def test_a_run_that_no_server_could_carry_out_is_refused_when_it_is_planned() -> None:
+    table = copy.deepcopy(GOOD)
+    table["run"]["algorithm"] = "fedseq:groups=3"
+    with pytest.raises(BadInput, match="groups=3; a number that divides S = 2"):
+        possible(plan.parse(table).setting)
 
 
 def test_the_command_line_says_what_is_missing(tmp_path: Path) -> None:

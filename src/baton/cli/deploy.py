@@ -48,23 +48,26 @@ def plan_(
 ) -> None:
     """Check a plan, make the kits with their certificates, say who gets what."""
     from baton.deploy import plan
+    from baton.deploy.coordinator import possible
     from baton.deploy.flare import kits
     from baton.store import Store
 
     store = Store(runs) if of else None
     taken = store.read(store.find(of)).setting if store else None
     found = plan.read(fed, taken)
+    for setting in found.runs:
+        possible(setting)
     folder = fed.parent / found.name
     kits.needed()
     _same_sites(folder, found)
     kits.provision(found, folder)
     found.save(folder)
-    s = found.setting
-    counts = f"M={s.clients} S={s.participants} {s.length.replace(' ', '')} R={s.rounds}"
-    print(f"federation {found.name}: {s.algorithm}, {s.model}, {counts}, run {s.run_id}")
-    if s.dp != "none":
-        print(*(f"privacy: {text}" for _, text in privacy.line(s)), sep="\n")
-    print(f"kits in {folder / 'kits'}, with certificates that end in {kits.DAYS} days; each is its owner's secret:")
+    for s in found.runs:
+        counts = f"M={s.clients} S={s.participants} {s.length.replace(' ', '')} R={s.rounds}"
+        print(f"federation {found.name}: {s.algorithm}, {s.model}, {counts}, run {s.run_id}")
+        if s.dp != "none":
+            print(*(f"privacy: {text}" for _, text in privacy.line(s)), sep="\n")
+    print(f"kits in {folder / 'kits'}, with certificates that end in {kits.LAST} days; each is its owner's secret:")
     print(f"  {found.server}: stays here; it takes connections on TCP port {found.port}")
     for member in found.sites:
         print(f"  {member.name}: to {member.org}, by a safe way; their firewall lets out {found.server}:{found.port}")
@@ -94,7 +97,8 @@ def start(
     supervisor = Supervisor(folder, say)
     try:
         supervisor.run()
-        print(f"baton show {supervisor.plan.setting.run_id[:8]} --runs {folder / 'runs'}")
+        for setting in supervisor.plan.runs:
+            print(f"baton show {setting.run_id[:8]} --runs {folder / 'runs'}")
     except KeyboardInterrupt:
         print("baton: stopped; the same command goes on from here", file=sys.stderr)
         code = 130
@@ -140,15 +144,18 @@ def status(fed: Fed, as_json: Json = False) -> None:
 
     folder = _folder(fed)
     found = supervise.of(folder)
-    run = found.setting.run_id
-    complete = Store(folder / "runs").complete(run)
-    at, seen = read(folder / STATUS), read(folder / SEEN)
+    store, at, seen = Store(folder / "runs"), read(folder / STATUS), read(folder / SEEN)
     up = bool(seen) and time.time() - float(seen.get("time", 0)) < 30
-    table = {"run": run, "complete": complete, "up": up, "connected": seen.get("sites", []) if up else [], **at}
+    done = {setting.run_id: store.complete(setting.run_id) for setting in found.runs}
+    complete = all(done.values())
+    table = {"runs": done, "complete": complete, "up": up, "connected": seen.get("sites", []) if up else [], **at}
     if as_json:
         print_json(table)
         return
-    print(f"run {run}: {'complete' if complete else 'training' if up else 'not running'}")
+    for setting in found.runs:
+        run = setting.run_id
+        now = "training" if up and run == at.get("run") else "to come" if up else "not running"
+        print(f"run {run} ({setting.algorithm}): {'complete' if done[run] else now}")
     for member in found.sites:
         holds = " holds the model" if not complete and up and member.name in at.get("holder", "").split(", ") else ""
         print(f"  {member.name:20} {'connected' if member.name in table['connected'] else 'away'}{holds}")
@@ -179,7 +186,7 @@ def watch(
 
     folder = _folder(fed)
     found = supervise.of(folder)
-    study = study_of(found, f"The federation {found.name}", [found.setting.algorithm])
+    study = study_of(found, f"The federation {found.name}", [each.algorithm for each in found.runs])
     serve([study], Store(folder / "runs"), port, found.name)
 
 

@@ -274,8 +274,14 @@ class Coordinator:
                 last.seconds if last else 0.0,
                 lost + (last is not None and last.answer is None),
                 f"{names[last.client]}: {last.why}" if last and last.why else "",
+                s.run_id,
             )
         )
+
+
+def possible(setting: Setting) -> None:
+    """Refuse a run that no server could carry out, before anybody is asked to take part: its round is counted once."""
+    Books(Server(setting, like(setting), lambda orders: [None for _ in orders]))
 
 
 def _waves(tasks: dict[int, Task]) -> list[dict[int, Task]]:

@@ -47,13 +47,19 @@ class Plan(NamedTuple):
     port: int
     sites: tuple[Member, ...]
     data: dict[str, Any] | None  # what sites' rows look like; None: as the run's data set has them
-    setting: Setting
+    setting: Setting  # of its run, or of the first of them
     leg: float = 600.0
     ping: float = 5.0
     gather: float = 60.0  # seconds that sites are waited for before the run begins without them
     wait: float = 0.0
     later: bool = False
     norm: float = 0.0
+    then: tuple[Setting, ...] = ()  # runs after the first: the same one by other algorithms
+
+    @property
+    def runs(self) -> tuple[Setting, ...]:
+        """One after another."""
+        return self.setting, *self.then
 
     def rules(self) -> Rules:
         """For its coordinator."""
@@ -68,6 +74,7 @@ class Plan(NamedTuple):
         """As plan.json."""
         folder.mkdir(parents=True, exist_ok=True)
         table = {**self._asdict(), "setting": self.setting.to_json(), "sites": [list(site) for site in self.sites]}
+        table["then"] = [each.to_json() for each in self.then]
         files.write_json(folder / "plan.json", table, keep=True)
 
 
@@ -77,10 +84,13 @@ def load(folder: Path) -> Plan:
         table = files.read_json(folder / "plan.json")
     except OSError:
         raise BadInput(f"deploy: no plan in {str(folder)!r}; 'baton deploy plan' makes one") from None
-    stored = Setting.from_json(table.pop("setting"))
-    setting = Setting(**stored.model_dump())
+    setting, *then = (_stored(text) for text in (table.pop("setting"), *table.pop("then", [])))
     sites = tuple(Member(*each) for each in table.pop("sites"))
-    return Plan(**table, setting=setting, sites=sites)
+    return Plan(**table, setting=setting, sites=sites, then=tuple(then))
+
+
+def _stored(text: str) -> Setting:
+    return Setting(**Setting.from_json(text).model_dump())
 
 
 def read(path: Path, run: Setting | None = None) -> Plan:
@@ -125,7 +135,14 @@ def parse(table: dict[str, Any], run: Setting | None = None) -> Plan:
     later, then = lost.get("then") == LATER, lost.get("then", "skip")
     if lost.get("wait", 0) < 0:
         raise BadInput(f"lost: wait: {lost['wait']:g}; seconds, 0 or more, is right")
-    setting = _setting(table.get("run", {}), run, sites, data, head["name"], "skip" if later else then)
+    fields = table.get("run", {})
+    specs = fields.get("algorithm") if isinstance(fields.get("algorithm"), list) else None
+    if specs is not None and (not specs or len(set(map(str, specs))) < len(specs)):
+        raise BadInput(f"run: algorithm: {specs!r}; one, or a list of different ones, is right")
+    setting, *others = (
+        _setting(each, run, sites, data, head["name"], "skip" if later else then)
+        for each in ([fields] if specs is None else [{**fields, "algorithm": spec} for spec in specs])
+    )
     return Plan(
         head["name"],
         head["server"],
@@ -136,6 +153,7 @@ def parse(table: dict[str, Any], run: Setting | None = None) -> Plan:
         **{key: float(value) for key, value in times.items()},
         wait=float(lost.get("wait", 0.0)),
         later=later,
+        then=tuple(others),
     )
 
 

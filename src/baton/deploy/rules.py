@@ -27,6 +27,7 @@ class Place(NamedTuple):
     seconds: float  # of the last leg
     lost: int  # legs since the run began
     says: str = ""  # of the last thing that went wrong
+    run: str = ""  # its id
 
 
 class Desk:

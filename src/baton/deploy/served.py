@@ -1,4 +1,4 @@
-"""A federation's run in the server's job: what it tells those outside, and hears from them, through its folder.
+"""A federation's runs in the server's job: what it tells those outside, and hears from them, through its folder.
 
 status.json: where it stands. seen.json: who is connected, whether or not in this job. stop: whether it is to end.
 ended.json: how it ended.
@@ -66,16 +66,17 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def serve(folder: Path, transport: Transport) -> None:
-    """The run, to its end or to the next time; how it ended is written down, whatever happens."""
+    """The runs, to their end or to the next time; how it ended is written down, whatever happens."""
     torch.set_num_threads(1)
     ended = {"end": "again", "why": "the job ended"}
     try:
         found = plan.load(folder)
         there = transport.ping([site.name for site in found.sites], found.ping)
         desk = Folder(folder, there, lambda site: bool(transport.ping([site], found.ping)))
-        coordinator = Coordinator(found.setting, found.rules(), transport, Store(folder / "runs"), desk)
-        coordinator.patience = PATIENCE
-        coordinator.run()
+        for setting in found.runs:
+            coordinator = Coordinator(setting, found.rules(), transport, Store(folder / "runs"), desk)
+            coordinator.patience = PATIENCE
+            coordinator.run()
         ended = {"end": "complete", "why": ""}
     except Ended as error:
         ended = {"end": "stopped" if str(error) == "stopped" else "again", "why": str(error)}

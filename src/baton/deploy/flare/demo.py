@@ -56,8 +56,8 @@ def write(folder: Path) -> dict[str, Path]:
     return found
 
 
-def planned(rounds: int, algorithm: str, port: int) -> Plan:
-    """The federation, with one of its runs."""
+def planned(rounds: int, port: int) -> Plan:
+    """The federation, with its two runs."""
     names, values, _ = table()
     data = {
         "features": names,
@@ -66,7 +66,7 @@ def planned(rounds: int, algorithm: str, port: int) -> Plan:
         "mean": [float(x) for x in values.mean(0)],
         "scale": [float(x) for x in values.std(0)],
     }
-    run = {"model": "logistic", "algorithm": algorithm, "local_steps": 10, "batch_size": 16, "lr": 0.05}
+    run = {"model": "logistic", "algorithm": ALGORITHMS, "local_steps": 10, "batch_size": 16, "lr": 0.05}
     return plan.parse(
         {
             "federation": {"name": "hospitals", "server": "localhost", "port": port},
@@ -85,17 +85,15 @@ def run(out: Path, rounds: int, say: Say) -> Plan:
     kits.needed()
     files, folder = write(out / "data"), out / "hospitals"
     port = plan.load(folder).port if (folder / "plan.json").exists() else _free()
-    found = planned(rounds, ALGORITHMS[0], port)
+    found = planned(rounds, port)
     kits.provision(found, folder)
     say(f"certificates for {', '.join(SITES)} in {folder / 'kits'}")
     sites: list[subprocess.Popen[bytes]] = []
     try:
         sites = [_site(folder / "kits" / name, files[name], out / f"{name}.log") for name in SITES]
-        for algorithm in ALGORITHMS:
-            found = planned(rounds, algorithm, port)
-            found.save(folder)
-            say(f"{algorithm}: {rounds} rounds over {len(SITES)} hospitals")
-            _train(folder, say, kill=algorithm == ALGORITHMS[0])
+        found.save(folder)
+        say(f"{' and '.join(ALGORITHMS)}: {rounds} rounds each over {len(SITES)} hospitals")
+        _train(folder, say)
         return found
     finally:
         stop(folder)
@@ -110,7 +108,7 @@ def run(out: Path, rounds: int, say: Say) -> Plan:
                 processes.end(int((folder / "kits" / name / stay.PID).read_text()), 0.0)
 
 
-def _train(folder: Path, say: Say, kill: bool) -> None:
+def _train(folder: Path, say: Say) -> None:
     def killer() -> None:
         while int(read(folder / STATUS).get("round", 0)) < 3:
             time.sleep(0.05)
@@ -119,8 +117,7 @@ def _train(folder: Path, say: Say, kill: bool) -> None:
             say(f"{KILLED} is killed (kill -9); its 'baton site start' begins it again, and the chain waits for it")
 
     (folder / STATUS).unlink(missing_ok=True)
-    if kill:
-        threading.Thread(target=killer, daemon=True).start()
+    threading.Thread(target=killer, daemon=True).start()
     supervisor = Supervisor(folder, say)
     try:
         supervisor.run()

@@ -12,7 +12,8 @@ from baton.deploy.plan import ADMIN, Plan
 from baton.deploy.policy import WRITTEN
 from baton.errors import BadInput
 
-DAYS = 1095  # that certificates last
+DAYS = 1095  # that the root certificate lasts
+LAST = 360  # that everybody's own lasts: FLARE has no option for it
 SITE_APP, SERVER_APP = "baton.deploy.flare.apps.SiteApp", "baton.deploy.flare.apps.ServerApp"
 SITE_CLASSES = [SITE_APP, "nvflare.collab.runtime.executor.CollabExecutor"]
 SERVER_CLASSES = [SERVER_APP, "nvflare.collab.runtime.controller.CollabController"]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -32,17 +33,16 @@ class Supervisor:
         self._begun = 0  # how often the server was
 
     def run(self) -> None:
-        """Until the run is complete, or was stopped."""
+        """Until its runs are complete, or it was stopped."""
         kits.needed()
-        store, run = Store(self.folder / "runs"), self.plan.setting.run_id
         (self.folder / STOP).unlink(missing_ok=True)
-        if store.complete(run):
-            self.say(f"run {run} is complete")
+        if self._complete():
+            self.say(f"complete: {self._called()}")
             return
         self._serve()
         self._alone()
         futile, before = 0, None
-        while not store.complete(run):
+        while not self._complete():
             self._gather()
             ended = self._job()
             if ended["end"] == "failed":
@@ -50,29 +50,37 @@ class Supervisor:
             if ended["end"] == "stopped":
                 self.say("stopped; 'baton deploy start' goes on from here")
                 return
-            if not store.complete(run):
+            if not self._complete():
                 self.say(f"{ended['why']}; going on")
                 now = self._progress()
                 futile, before = (futile + 1 if now == before else 0), now
                 if futile >= FUTILE:
                     raise BadInput(f"deploy: {FUTILE} jobs ended without a hop; {self.folder / 'server.log'} says why")
-        self.say(f"run {run} is complete, in {self.folder / 'runs'}")
+        self.say(f"complete: {self._called()}, in {self.folder / 'runs'}")
+
+    def _complete(self) -> bool:
+        store = Store(self.folder / "runs")
+        return all(store.complete(setting.run_id) for setting in self.plan.runs)
+
+    def _called(self) -> str:
+        return "run " + ", ".join(setting.run_id for setting in self.plan.runs)
 
     def _progress(self) -> object:
         found = read(self.folder / "status.json")
-        return found.get("round"), found.get("hop")
+        return found.get("run"), found.get("round"), found.get("hop")
 
     # --- the server
 
     def _serve(self) -> None:
-        """The server's process: one that is there, or a new one."""
-        if not processes.listening("127.0.0.1", self.plan.port):
-            kit = self.folder / "kits" / self.plan.server
-            child = processes.server(kit, self.folder / "server.log")
-            files.write(self.folder / SERVER, str(child.pid).encode())
-            self._begun += 1
+        """The server's process: one that is there, or a new one; one that dies meanwhile is begun again."""
+        child: subprocess.Popen[bytes] | None = None
         end = time.monotonic() + 60
         while time.monotonic() < end:
+            gone = child is None or child.poll() is not None
+            if gone and not processes.listening("127.0.0.1", self.plan.port):
+                child = processes.server(self.folder / "kits" / self.plan.server, self.folder / "server.log")
+                files.write(self.folder / SERVER, str(child.pid).encode())
+                self._begun += 1
             with suppress(Exception):
                 self._connect()
                 return
