@@ -247,3 +247,19 @@ def test_the_page_has_the_bounds_when_asked(trained: tuple[Path, Store], tmp_pat
     text = page.read_text()
     assert "Measured against proved" in text
     assert 'href="small-bounds.svg"' in text
+
+
+def test_constants_are_measured_once_and_hold_for_every_seed() -> None:
+    """The optimum is looked for once, whatever the seeds; D and A are those of each run's own start."""
+    from baton.constants import measure, symbols
+
+    same: dict[str, Any] = {"dataset": "digits", "partition": "exdir:C=2,alpha=10", "weight_decay": 0.1, "rounds": 5}
+    runs = [Setting(**same, seed=seed, sampling="replacement") for seed in (1, 2)]
+    told: list[tuple[str, int]] = []
+    replay = Replay(torch.device("cpu"), lambda what, done, _: told.append((what, done)))
+    _, found = replay.know(runs)
+    assert told.count(("the optimum", 1)) == 1
+    alone = symbols(measure(runs[1], torch.device("cpu"), ("D", "A"), points=1, rounds=1))[1]
+    for letter in ("D", "A"):
+        assert found[1][letter] == pytest.approx(alone[letter], rel=1e-9)
+        assert found[0][letter] != found[1][letter]

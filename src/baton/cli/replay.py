@@ -1,12 +1,13 @@
 """What the store cannot tell of logistic regression: F at the averaged iterate. Its runs are trained once more."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
 from baton.constants import Objective, Tell, measure, symbols
+from baton.constants.objective import Group
 from baton.errors import BadInput
 from baton.setting import Setting
 from baton.simulate.engine import Program, advance, start
@@ -16,32 +17,50 @@ if TYPE_CHECKING:
     from baton.report.overlay import Known
 
 
+class Solved(NamedTuple):
+    """A problem whose constants and optimum are known."""
+
+    case: str
+    symbols: dict[str, float]  # D and A: of the seed it was solved from
+    objective: Objective
+    whole: Group  # F
+    optimum: torch.Tensor  # x*
+    least: float  # F*
+
+    def start(self, seed: int) -> dict[str, float]:
+        """D and A of the run with this seed."""
+        x = self.objective.flat(self.objective.net.init([seed]))
+        fall = float(self.objective.losses(x, self.whole)) - self.least
+        return {"D": float((x - self.optimum).norm()), "A": fall}
+
+
 class Replay:
     """Constants by baton.constants where F is convex; F(x) - F* at the average that the theorems speak of."""
 
     def __init__(self, device: torch.device, tell: Tell) -> None:
         self.device, self.tell = device, tell
-        self.seen: dict[str, tuple[str, dict[str, float]]] = {}
+        self.seen: dict[str, Solved] = {}
 
     def know(self, settings: "Sequence[Setting]") -> "Known":
-        """Each run starts at a point of its own, so D and A are of each."""
-        found = [self._of(s, settings[0]) for s in settings]
-        return found[0][0], [own for _, own in found]
-
-    def _of(self, setting: Setting, first: Setting) -> tuple[str, dict[str, float]]:
-        key = _key(setting)
+        """The problem is one for all seeds; each run starts at a point of its own, so D and A are of each."""
+        key = _key(settings[0])
         if key not in self.seen:
-            objective = Objective(setting, self.device)
-            if not (objective.linear or objective.quadratic):
-                wanted = "baton bounds --case nonconvex --L X --sigma X --zeta X --beta X --A X"
-                raise BadInput(f"study: model {setting.model!r} is not convex; its constants must be given: {wanted}")
-            only = ("L", "mu", "sigma2", "zeta_star2", "D", "A") if setting is first else ("mu", "zeta_star2", "D", "A")
-            found = measure(setting, self.device, only, setting.clients, points=1, rounds=1, tell=self.tell)
-            case, own = symbols(found)
-            if "D" not in own:
-                raise BadInput(f"study: {setting.dataset}: {found.constants['D'].note}")
-            self.seen[key] = case, {**self.seen.get(_key(first), (case, {}))[1], **own}
-        return self.seen[key]
+            self.seen[key] = self._solved(settings[0])
+        solved = self.seen[key]
+        return solved.case, [solved.symbols | solved.start(s.seed) for s in settings]
+
+    def _solved(self, setting: Setting) -> "Solved":
+        objective = Objective(setting, self.device)
+        if not objective.linear:
+            wanted = "baton bounds --case nonconvex --L X --sigma X --zeta X --beta X --A X"
+            raise BadInput(f"study: model {setting.model!r} is not convex; its constants must be given: {wanted}")
+        only = ("L", "mu", "sigma2", "zeta_star2", "D", "A")
+        found = measure(setting, self.device, only, setting.clients, points=1, rounds=1, tell=self.tell)
+        case, own = symbols(found)
+        if found.optimum is None:
+            raise BadInput(f"study: {setting.dataset}: {found.constants['D'].note}")
+        whole = objective.together(range(objective.clients))
+        return Solved(case, own, objective, whole, found.optimum, float(objective.losses(found.optimum, whole)))
 
     def measured(self, settings: "Sequence[Setting]", known: "Known", eta_tilde: float, rounds: "Array") -> "Array":
         """F(average) - F* of each run after these rounds, [runs, rounds]."""
@@ -69,5 +88,5 @@ class Replay:
 
 def _key(setting: Setting) -> str:
     """What the constants depend on."""
-    same = {"lr": 1.0, "algorithm": "sequential", "participants": 1, "rounds": 1}
+    same = {"lr": 1.0, "algorithm": "sequential", "participants": 1, "rounds": 1, "seed": 0}
     return setting.model_copy(update=same).key

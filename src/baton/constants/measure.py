@@ -29,6 +29,7 @@ class Measured(NamedTuple):
     constants: dict[str, Constant]
     points: list[Point]
     clients: int  # of M, looked at one by one
+    optimum: Tensor | None = None  # x*, where it was looked for and is there
 
 
 def measure(
@@ -56,11 +57,13 @@ def measure(
     view = View(objective, _sample(setting, clients, device), tolerance)
     at = trajectory(objective, points, rounds, tell) if set(ALONG) & set(wanted) else []
     found: dict[str, Constant] = {}
+    star = None
     if objective.linear:
         found = softmax.bounds(objective)
         if set(OPTIMUM) & set(wanted):
             best = optimum.minimum(view, tell)
             found |= optimum.at(view, best, found["L"].value or 0.0)
+            star = best.x if best.attained else None
             at += [("x*", best.x)] if at and best.attained else []
     elif "A" in wanted:
         found = optimum.gap(view)
@@ -70,7 +73,7 @@ def measure(
         if {name, f"{name}_local"} <= set(found):
             found[name] = found[name]._replace(low=found[f"{name}_local"].value, high=found[name].value)
     problem = "logistic regression" if objective.linear else "network"
-    return Measured(setting, problem, _chosen(found, wanted), seen, len(view.chosen))
+    return Measured(setting, problem, _chosen(found, wanted), seen, len(view.chosen), star)
 
 
 def trajectory(objective: Objective, points: int, rounds: int, tell: Tell) -> list[tuple[str, Tensor]]:
