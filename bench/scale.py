@@ -84,7 +84,10 @@ def told(rows: list[Row]) -> None:
         return f"{statistics.median(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
     base = kinds["one process"]
-    print("| | training, against one process | of the work | whole command | to the first chunk, s | after the last, s |", end="")
+    print(
+        "| | training, against one process | of the work | whole command | to the first chunk, s | after the last, s |",
+        end="",
+    )
     print(" a chunk beside training, s |\n|---|---|---|---|---|---|---|")
     for kind, own in kinds.items():
         faster = shown([one.training / row.training for one, row in zip(base, own, strict=True)])
