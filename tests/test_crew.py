@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import fake_slurm
+from baton.cli import app
 from baton.crew import devices, where
 from baton.errors import BadInput
 from baton.setting import Setting
@@ -99,6 +101,13 @@ def test_bad_places_end_in_one_line(options: list[str], line: str, tmp_path: Pat
     assert done.returncode == 2, done.stderr
     assert line in done.stderr.splitlines()[-1], done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["tune digits", "compare -d digits", "advise -d digits"])
+def test_all_that_train_grids_take_a_place(command: str) -> None:
+    done = CliRunner().invoke(app, [*command.split(), "--on", "spark"])
+    assert isinstance(done.exception, BadInput)
+    assert str(done.exception).startswith("on: 'spark'; ray,")
 
 
 def test_devices_see_one_gpu_each(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,14 +8,15 @@ from baton.advice import Measure, Verdict, words
 from baton.advice.asked import ask
 from baton.advice.budget import parse as parsed
 from baton.comparison import SEEDS, Comparison, look, trained
+from baton.crew import grid, where
+from baton.crew.on_ray import held
 from baton.search import choices, missing, save
 from baton.search.rules import Choice
 from baton.setting import Setting
 from baton.simulate import memory as mem
-from baton.simulate.arithmetic import device_of, precision_of
 from baton.store import Store
 from baton.study import Study
-from baton.sweep import progress, sweep
+from baton.sweep import progress
 from baton.trained import Run, Runs
 
 
@@ -27,16 +28,21 @@ def run(
     quiet: bool = False,
     precision: str = "auto",
     anyway: bool = False,
+    on: str = "",
+    parts: int = 0,
+    cores: int = 0,
 ) -> Runs:
     """Train settings as lanes, or go on with them, and return them as stored; progress goes to stderr, or the notebook.
 
     anyway: go on with what was begun on another machine or in another way, though the last digits may differ.
+    device: also several, as cuda:0,1 or all. on: a Ray cluster, as ray or ray:HOST:PORT. parts: chunks there should be
+    at least; cores: a chunk's.
     """
     wanted = [settings] if isinstance(settings, Setting) else list(settings)
-    store, on = Store(runs), device_of(device)
+    store, place = Store(runs), where(on, parts, cores)
     size = mem.parse(memory) if memory else None
-    where = sweep(wanted, store, on, size, precision=precision_of(precision, on), anyway=anyway)
-    progress.follow(where, quiet)
+    at = grid.train(wanted, store, device, size, precision=precision, anyway=anyway, where=place)
+    progress.follow(at, quiet)
     return Runs(Run(store.read(s.run_id), store) for s in wanted)
 
 
@@ -47,11 +53,15 @@ def tune(
     memory: str | None = None,
     quiet: bool = False,
     precision: str = "auto",
+    on: str = "",
+    parts: int = 0,
+    cores: int = 0,
 ) -> list[Choice]:
     """Search a study's [tune] fields with one seed, train the winners on all seeds, and return what was chosen."""
     store = Store(runs)
-    while todo := missing(choices(study, store), store):
-        run(todo, runs, device, memory, quiet, precision)
+    with held():
+        while todo := missing(choices(study, store), store):
+            run(todo, runs, device, memory, quiet, precision, False, on, parts, cores)
     found = choices(study, store)
     save(study, store, found)
     return found
@@ -84,6 +94,9 @@ def advise(
     memory: str | None = None,
     quiet: bool = False,
     precision: str = "auto",
+    on: str = "",
+    parts: int = 0,
+    cores: int = 0,
 ) -> Advice:
     """Which algorithm, at which learning rate and clip: a part of the rounds is tried with each, over a grid.
 
@@ -92,9 +105,10 @@ def advise(
     store = Store(runs)
 
     def train(todo: list[Setting]) -> None:
-        run(todo, runs, device, memory, quiet, precision)
+        run(todo, runs, device, memory, quiet, precision, False, on, parts, cores)
 
-    found = ask(setting, parsed(budget), seeds, algorithms, train, store)
+    with held():
+        found = ask(setting, parsed(budget), seeds, algorithms, train, store)
     return Advice(found.verdict, found.by, Runs(Run(store.read(s.run_id), store) for s in found.probe))
 
 
@@ -109,6 +123,9 @@ def compare(
     memory: str | None = None,
     quiet: bool = False,
     precision: str = "auto",
+    on: str = "",
+    parts: int = 0,
+    cores: int = 0,
     **setting: Any,
 ) -> Comparison:
     """Two or more algorithms on one setting, each at its best rate, over seeds: their numbers and a verdict.
@@ -119,7 +136,8 @@ def compare(
     rates, store = [setting["lr"]] if "lr" in setting else lrs, Store(runs)
 
     def train(todo: list[Setting]) -> None:
-        run(todo, runs, device, memory, quiet, precision)
+        run(todo, runs, device, memory, quiet, precision, False, on, parts, cores)
 
-    study = trained(setting, store, train, algorithms, rates, seeds, metric)
+    with held():
+        study = trained(setting, store, train, algorithms, rates, seeds, metric)
     return look(study, store, Path(out) if out else None)

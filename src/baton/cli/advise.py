@@ -7,11 +7,14 @@ import typer
 
 from baton.cli import flags
 from baton.cli.common import (
+    Cores,
     DataDir,
-    Device,
+    Devices,
     Hush,
     Json,
     Memory,
+    On,
+    Parts,
     Precision,
     Runs,
     app,
@@ -19,6 +22,7 @@ from baton.cli.common import (
     use_data_dir,
 )
 from baton.cli.train import train
+from baton.crew import where
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
@@ -49,9 +53,12 @@ def advise(
     ] = None,
     data_dir: DataDir = None,
     runs: Runs = Path("runs"),
-    device: Device = "auto",
+    device: Devices = "auto",
     memory: Memory = None,
     precision: Precision = "auto",
+    on: On = "",
+    parts: Parts = 0,
+    cores: Cores = 0,
     quiet: Hush = False,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +67,7 @@ def advise(
     Short runs of all candidates over a grid of rates decide; the bounds at the measured constants explain.
     """
     use_data_dir(data_dir)
-    given = flags.given(fields)
+    given, place = flags.given(fields), where(on, parts, cores)
     from baton.advice import budget as budgets
 
     limit = budgets.parse(budget)
@@ -76,16 +83,20 @@ def advise(
             raise BadInput(f"{field}: {given[field]!r} is given, but it is what 'baton advise' finds; leave it out")
     from baton.advice import plain, words
     from baton.advice.asked import ask
+    from baton.crew.devices import one
+    from baton.crew.on_ray import held
     from baton.store import Store
 
     setting, store, hush = flags.setting(fields), Store(runs), quiet or as_json
+    kind = one(device)
 
     def training(todo: "list[Setting]") -> None:
-        train(todo, store, device, memory, hush, precision=precision)
+        train(todo, store, device, memory, hush, precision=precision, place=place)
 
-    by, wanted, last, found = ask(setting, limit, seeds, algorithm or (), training, store)
+    with held():
+        by, wanted, last, found = ask(setting, limit, seeds, algorithm or (), training, store)
     following = words.following(found, given)
-    beside = _bounds(setting, found, device, hush) if bounds else None
+    beside = _bounds(setting, found, kind, hush) if bounds else None
     if as_json:
         print_json(plain.advice(setting, wanted, last, by, found, beside, following))
     else:

@@ -7,12 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baton.cli import flags
-from baton.cli.common import DataDir, Device, Hush, Json, Memory, Precision, Runs, app, print_json, use_data_dir
+from baton.cli.common import (
+    Cores,
+    DataDir,
+    Devices,
+    Hush,
+    Json,
+    Memory,
+    On,
+    Parts,
+    Precision,
+    Runs,
+    app,
+    print_json,
+    use_data_dir,
+)
 from baton.cli.train import train
+from baton.crew import where
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
     from baton.comparison import Comparison
+    from baton.setting import Setting
 
 
 @app.command()
@@ -40,9 +56,12 @@ def compare(
     ] = None,
     data_dir: DataDir = None,
     runs: Runs = Path("runs"),
-    device: Device = "auto",
+    device: Devices = "auto",
     memory: Memory = None,
     precision: Precision = "auto",
+    on: On = "",
+    parts: Parts = 0,
+    cores: Cores = 0,
     quiet: Hush = False,
     as_json: Json = False,
 ) -> None:
@@ -52,8 +71,10 @@ def compare(
     """
     use_data_dir(data_dir)
     from baton import comparison as comparing
+    from baton.crew.on_ray import held
     from baton.store import Store
 
+    place = where(on, parts, cores)
     store, given = Store(runs), flags.given(fields)
     if run:
         if given or algorithm:
@@ -62,15 +83,12 @@ def compare(
         study = comparing.of_runs([store.read(store.find(name)).setting for name in run], metric)
     else:
         names = algorithm or ["sequential", "parallel"]
-        study = comparing.trained(
-            given,
-            store,
-            lambda todo: train(todo, store, device, memory, quiet or as_json, precision=precision),
-            names,
-            rates(lrs, given),
-            seeds,
-            metric,
-        )
+
+        def training(todo: "list[Setting]") -> None:
+            train(todo, store, device, memory, quiet or as_json, precision=precision, place=place)
+
+        with held():
+            study = comparing.trained(given, store, training, names, rates(lrs, given), seeds, metric)
     found = comparing.look(study, store, out, typed=not run)
     if as_json:
         print_json(as_dict(found))

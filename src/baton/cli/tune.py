@@ -62,6 +62,7 @@ def tune(
 
     from baton import search
     from baton import study as studies
+    from baton.crew.on_ray import held
     from baton.store import Store
     from baton.study import measured
 
@@ -69,11 +70,12 @@ def tune(
     wanted, store = studies.read(study, scale, method), Store(runs)
     measured.check(wanted.report, [] if dry_run else wanted.settings, load=True)
     found = search.choices(wanted, store)
-    while (todo := search.missing(found, store)) and not dry_run:
-        if not quiet and not as_json:
-            print(_next(todo), flush=True)
-        train(todo, store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway, place)
-        found = search.choices(wanted, store)
+    with held():
+        while (todo := search.missing(found, store)) and not dry_run:
+            if not quiet and not as_json:
+                print(_next(todo), flush=True)
+            train(todo, store, device, memory, quiet or as_json, checkpoint_seconds, precision, anyway, place)
+            found = search.choices(wanted, store)
     path = None if dry_run else search.save(wanted, store, found)
     if as_json and path:
         print_json(json.loads(path.read_text()))

@@ -47,6 +47,12 @@ def several(name: str) -> list[str]:
     return [f"cuda:{number}" for number in numbers]
 
 
+def one(name: str) -> str:
+    """The kind of device that one process may use of those named."""
+    names = several(name)
+    return names[0].partition(":")[0] if names else name
+
+
 def environment(device: str, of: int) -> dict[str, str]:
     """The variables of a device's process: it sees that one GPU, or its part of the cores."""
     kind, _, number = device.partition(":")

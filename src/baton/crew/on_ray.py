@@ -8,7 +8,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 from baton.crew.errand import Errand, Outcome, Parcel, Sent, Word, carry
@@ -145,13 +145,41 @@ def _gpu_share(laid: Laid) -> float:
     return round(min(1.0, max(0.01, laid.share)), 2)
 
 
+_kept: list[ExitStack] = []  # of `held`, the innermost last
+_clusters: dict[str, Cluster] = {}  # joined and held, by address
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Inside, a cluster stays joined from one grid to the next: a search trains several, one after another."""
+    with ExitStack() as stack:
+        _kept.append(stack)
+        try:
+            yield
+        finally:
+            _kept.pop()
+
+
 @contextmanager
 def joined(address: str) -> Iterator[Cluster]:
-    """A cluster, joined for so long; where there is none, or a new one is wanted, it is started and ended here."""
+    """A cluster, joined for so long, or as long as it is held."""
+    if not _kept:
+        with _joined(address) as cluster:
+            yield cluster
+        return
+    if address not in _clusters:
+        _clusters[address] = _kept[-1].enter_context(_joined(address))
+        _kept[-1].callback(_clusters.pop, address)
+    yield _clusters[address]
+
+
+@contextmanager
+def _joined(address: str) -> Iterator[Cluster]:
+    """A cluster; where there is none, or a new one is wanted, it is started and ended here."""
     try:
         import ray
     except ImportError:
-        raise BadInput("on: Ray is not installed; pip install 'baton[ray]' is right") from None
+        raise BadInput("on: Ray is not installed; pip install 'baton-fl[ray]' is right") from None
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     own = {"num_cpus": cores(), "include_dashboard": False, "object_store_memory": OBJECTS}
     common = {"log_to_driver": False, "logging_level": "ERROR", "ignore_reinit_error": True}
