@@ -45,15 +45,14 @@ def scaffold(
         return State(move(x, mean), follows)
 
     def chain(state: State, order: Cohort, sites: Sites) -> State:
-        x, c = state.model, state.server
-        even = True
+        x, moved, stays = state.model, zeros(state.server), torch.ones_like(sites.now.lr)
         for client in order:
             start, reply = x, sites.train(x, client, sent=state.server)
-            x, even = reply.x, reply.even
-            if not even:
-                c = _one(c, state.server, start, reply, sites.now)
-        if even:  # all moved for as long: their ways are one, from the first model to the last
-            c = _all(state.model, x, c, reply.reach * sites.now.lr, len(order), sites.now.clients)
+            x, each, share = reply.x, *_counts(reply, sites.now)
+            stays = stays - share
+            for n, leaf in moved.items():
+                leaf.addcmul_(start[n] - x[n], per_lane(each, leaf))
+        c = {n: leaf.addcmul_(state.server[n], per_lane(stays, leaf)) for n, leaf in moved.items()}
         return State(move(state.model, x), c)
 
     local = Local(zeros, shift, direction) if option == 2 else Local(zeros, _shift_kept, _direction_there)
@@ -99,18 +98,11 @@ def controls(x: Params, c: Params, reply: Reply, now: Now) -> Params:
     return new
 
 
-def _all(x: Params, end: Params, c: Params, way: Tensor, legs: int, clients: int) -> Params:
-    """c + (1/M) sum of (start - end) / (K lr) - c over a chain's legs: way = K lr [L]."""
-    each, share = 1 / (way * clients), legs / clients
-    return {n: (x[n] - end[n]).mul_(per_lane(each, leaf)).add_(leaf, alpha=1 - share) for n, leaf in c.items()}
+def _counts(reply: Reply, now: Now) -> tuple[Tensor, Tensor]:
+    """Of one client of a chain [L]: 1 / (M K lr), and 1 / M; 0 where it did not come back.
 
-
-def _one(c: Params, sent: Params, start: Params, reply: Reply, now: Now) -> Params:
-    """c + (1/M) (c_i+ - c_i) of one client of a chain, where c_i+ - c_i = (start - end) / (K lr) - what was sent."""
+    c + (1/M) (c_i+ - c_i) over all of them, where c_i+ - c_i = (start - end) / (K lr) - c.
+    """
     way = reply.reach * now.lr  # [L]
     came = way > 0 if reply.came is None else reply.came & (way > 0)
-    each, share = torch.where(came, 1 / way / now.clients, 0.0), came.to(way.dtype) / now.clients
-    return {
-        n: leaf + per_lane(each, leaf) * (start[n] - reply.x[n]) - per_lane(share, leaf) * sent[n]
-        for n, leaf in c.items()
-    }
+    return torch.where(came, 1 / way / now.clients, 0.0), came.to(way.dtype) / now.clients
