@@ -36,7 +36,9 @@ MODELS = {
     "cnn": SMALL,
     "vgg9": "user_modules:photos:augment=true",
 }
-compiled = pytest.mark.skipif(build.library() is None, reason="no C compiler")
+compiled = pytest.mark.skipif(
+    build.library() is None, reason="this machine has no C compiler, so the legs in C cannot be built"
+)
 
 
 def lanes(model: str, **fixed: object) -> list[Setting]:

@@ -14,7 +14,9 @@ from scipy import stats
 
 from baton import rng
 
-CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+CUDA = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="this machine has no CUDA device, and this test draws on one"
+)
 UNLIKELY = 1e-4
 MASK = (1 << 64) - 1
 

@@ -25,7 +25,9 @@ from contracts.examples import CPU, finish
 from steps import by_torch
 from test_lanes import assert_same_lane
 
-compiled = pytest.mark.skipif(build.library() is None, reason="no C compiler")
+compiled = pytest.mark.skipif(
+    build.library() is None, reason="this machine has no C compiler, so the legs in C cannot be built"
+)
 SMALL = {
     "model": "mlp:dropout=0,hidden=6",
     "clients": 6,

@@ -35,7 +35,7 @@ class Grid(NamedTuple):
     mu: float = 0.5
     sigma: float = 0.0
     dim: int = 4
-    rates: int = 9  # effective rates that both sides choose from: halves, down from 2/L
+    rates: int = 10  # effective rates that both sides choose from: halves, down from 2/L
     seeds: int = 4
 
     @property
@@ -75,7 +75,9 @@ def check(grid: Grid) -> None:
     for name in ("delta", "zeta", "K", "S"):
         values = list(getattr(grid, name))
         if not values or values != sorted(set(values)):
-            raise BadInput(f"{name}: {', '.join(f'{x:g}' for x in values)}; different values, smallest first, are right")
+            raise BadInput(
+                f"{name}: {', '.join(f'{x:g}' for x in values)}; different values, smallest first, are right"
+            )
     for name, least in (("rates", 2), ("seeds", 2)):
         if getattr(grid, name) < least:
             raise BadInput(f"{name}: {getattr(grid, name)}; at least {least} is right")

@@ -26,7 +26,7 @@ def map_(
     L: Annotated[float, constant("--L", help="Smoothness.")] = 2.0,
     mu: Annotated[float, constant("--mu", help="Strong convexity.")] = 0.5,
     sigma: Annotated[float, constant("--sigma", help="Standard deviation of a stochastic gradient.")] = 0.0,
-    rates: Annotated[int, constant("--rates", metavar="N", help="Effective rates, halves from 2/L down.")] = 9,
+    rates: Annotated[int, constant("--rates", metavar="N", help="Effective rates, halves from 2/L down.")] = 10,
     seeds: Annotated[int, constant("--seeds", metavar="N", help="Seeds.")] = 4,
     out: Annotated[
         Path | None,
