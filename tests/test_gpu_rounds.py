@@ -11,7 +11,7 @@ from baton.store import Snapshot
 from contracts.examples import CPU, examples
 
 pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="this machine has no CUDA device, and this test trains on one"
+    not torch.cuda.is_available(), reason="it trains on a CUDA device, and there is none here"
 )
 NEAR = 0.02  # of a leaf's way from the start
 MORE = {

@@ -33,7 +33,7 @@ from test_native import FOLDER, TERMS, TOLERANCE, case, chains, error, made, ref
 __all__ = ["teams"]  # a fixture
 
 pytestmark = pytest.mark.skipif(
-    build.library(FOLDER) is None, reason="this machine has no C compiler, so the legs in C cannot be built"
+    build.library(FOLDER) is None, reason="legs in C need a C compiler, and there is none here"
 )
 
 

@@ -14,9 +14,7 @@ from scipy import stats
 
 from baton import rng
 
-CUDA = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="this machine has no CUDA device, and this test draws on one"
-)
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="it draws on a CUDA device, and there is none here")
 UNLIKELY = 1e-4
 MASK = (1 << 64) - 1
 
