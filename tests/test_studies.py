@@ -86,9 +86,7 @@ def counted(name: str) -> int:
         return sum(clients.steps(s) for s in read(name).settings)
     except BadInput:
         return (
-            pytest.skip(
-                "steps of legs that are passes are counted from the samples, and that data set is not on this machine"
-            )
+            pytest.skip("steps of passes are counted from the samples, and this data set is not on this machine")
             if any(s.epochs for s in read(name).settings)
             else pytest.fail(name)
         )

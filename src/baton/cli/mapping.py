@@ -47,9 +47,11 @@ def map_(
     from baton.store import Store, write
 
     form = overlaid.suffix(out) if out else ""
-    lists = {"delta": _numbers("delta", delta, float), "zeta": _numbers("zeta", zeta, float)}
-    counts = {"K": _numbers("local_steps", local_steps, int), "S": _numbers("participants", participants, int)}
-    grid = maps.Grid(**lists, **counts, M=clients, R=rounds, L=L, mu=mu, sigma=sigma, rates=rates, seeds=seeds)
+    lists = [_numbers(name, text, float) for name, text in (("delta", delta), ("zeta", zeta))]
+    counts = [
+        _numbers(name, text, int) for name, text in (("local_steps", local_steps), ("participants", participants))
+    ]
+    grid = maps.Grid(*lists, *counts, M=clients, R=rounds, L=L, mu=mu, sigma=sigma, rates=rates, seeds=seeds)
     maps.check(grid)
     store = Store(runs)
     train(maps.settings(grid), store, device, memory, quiet or as_json)
@@ -84,13 +86,13 @@ def _lines(grid: "Grid", found: "list[Place]") -> list[str]:
     """How often who is ahead, and where the two ways of asking contradict each other."""
     from baton.cli.table import Column, lines, width
     from baton.notice import many
+    from baton.report.map import at_an_end
 
     sides = ("sequential", "parallel", "")
     pairs = Counter((place.ahead, place.promised) for place in found)
     columns = [Column("ahead by measurement", [side or "neither clearly" for side in sides], left=True)]
     for side in sides:
-        own = f"by the bounds: {side or 'neither'}"
-        columns.append(Column(own, [str(pairs[row, side]) for row in sides]))
+        columns.append(Column(f"by the bounds: {side or 'neither'}", [str(pairs[row, side]) for row in sides]))
     said = [f"{many(len(found), 'place')}: M = {grid.M}, R = {grid.R}, L = {grid.L:g}, mu = {grid.mu:g}, "
             f"sigma = {grid.sigma:g}, {many(grid.seeds, 'seed')}, best of {grid.rates} rates", "",
             *lines(columns, width()), ""]  # fmt: skip
@@ -98,6 +100,5 @@ def _lines(grid: "Grid", found: "list[Place]") -> list[str]:
         own = [place for place in found if place.delta == delta]
         behind = sum(place.ahead == "parallel" for place in own)
         said.append(f"delta = {delta:g}: parallel is ahead in {behind} of {len(own)}")
-    ends = {max(grid.effective), min(grid.effective)}
-    edge = sum(bool(ends & set(place.rate.values())) for place in found)
+    edge = sum(at_an_end(grid, place) for place in found)
     return [*said, f"a best rate is at an end of the grid in {edge} of {many(len(found), 'place')}"]

@@ -83,6 +83,12 @@ def check(grid: Grid) -> None:
             raise BadInput(f"{name}: {getattr(grid, name)}; at least {least} is right")
 
 
+def at_an_end(grid: Grid, place: Place) -> bool:
+    """Whether a side's best rate is the first or the last of the grid, and its error is not mere rounding."""
+    ends = (grid.effective[0], grid.effective[-1])
+    return any(place.measured[name] > 1.01 * FLOOR and place.rate[name] in ends for name in ALGORITHMS)
+
+
 def settings(grid: Grid) -> list[Setting]:
     """Every run of a map."""
     return [

@@ -55,10 +55,11 @@ def _panel(ax: Axes, grid: Grid, own: Sequence[Place], scale: LinearSegmentedCol
         letter = place.promised[:1] or "="
         if place.promised:
             most, least = max(place.bounds.values()), min(place.bounds.values())
-            letter += f" {most / least:.2g}"
+            letter += f" {most / least:.3g}"
         wrong = bool(place.ahead and place.promised and place.ahead != place.promised)
-        frame = {"boxstyle": "square,pad=0.15", "facecolor": "none", "edgecolor": "black", "linewidth": 0.8}
-        ax.text(*at, letter, ha="center", va="center", fontsize=7, bbox=frame if wrong else None)
+        ink = "white" if abs(values[at[1], at[0]]) > 0.6 * WIDEST else "black"
+        frame = {"boxstyle": "square,pad=0.15", "facecolor": "none", "edgecolor": ink, "linewidth": 0.8}
+        ax.text(*at, letter, ha="center", va="center", fontsize=7, color=ink, bbox=frame if wrong else None)
         if not place.ahead:
             ax.plot(at[0] - 0.4, at[1] + 0.32, ".", color="#444444", markersize=3)
     ax.grid(False)
