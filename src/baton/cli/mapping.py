@@ -47,11 +47,19 @@ def map_(
     from baton.store import Store, write
 
     form = overlaid.suffix(out) if out else ""
-    lists = [_numbers(name, text, float) for name, text in (("delta", delta), ("zeta", zeta))]
-    counts = [
-        _numbers(name, text, int) for name, text in (("local_steps", local_steps), ("participants", participants))
-    ]
-    grid = maps.Grid(*lists, *counts, M=clients, R=rounds, L=L, mu=mu, sigma=sigma, rates=rates, seeds=seeds)
+    grid = maps.Grid(
+        delta=_numbers("delta", delta, float),
+        zeta=_numbers("zeta", zeta, float),
+        K=_numbers("local_steps", local_steps, int),
+        S=_numbers("participants", participants, int),
+        M=clients,
+        R=rounds,
+        L=L,
+        mu=mu,
+        sigma=sigma,
+        rates=rates,
+        seeds=seeds,
+    )
     maps.check(grid)
     store = Store(runs)
     train(maps.settings(grid), store, device, memory, quiet or as_json)
