@@ -110,5 +110,5 @@ def source() -> str:
     """The paper's, or no test."""
     found = sorted(SOURCE.glob("*.txt"))
     if not found:
-        pytest.skip("the paper's source is not here")
+        pytest.skip("the paper's source, which the formulas are held against, is not on this machine")
     return found[0].read_text("utf-8")

@@ -46,7 +46,7 @@ def test_ten_minutes(tmp_path: Path) -> None:
     assert done.stdout.startswith("2 runs\n")
 
 
-@pytest.mark.skipif(not find_spec("pandas"), reason="tables need pandas")
+@pytest.mark.skipif(not find_spec("pandas"), reason="the notebook's tables need pandas, which is not installed here")
 def test_the_notebook_comes_to_a_verdict(tmp_path: Path) -> None:
     words = [sys.executable, str(ROOT / "docs" / "notebook.py")]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -56,7 +56,7 @@ def test_the_notebook_comes_to_a_verdict(tmp_path: Path) -> None:
     assert "Linear(in_features=30, out_features=2" in done.stdout
 
 
-@pytest.mark.skipif(not find_spec("mkdocs"), reason="the site is built by make docs")
+@pytest.mark.skipif(not find_spec("mkdocs"), reason="the site needs mkdocs, which 'make docs' installs")
 def test_the_site_is_built_and_a_broken_link_fails(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path / "site")]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}

@@ -204,7 +204,7 @@ def test_a_run_neither_reads_nor_moves_the_global_generators(base: dict[str, str
     assert found[0] == found[1]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="it trains on a CUDA device, and there is none here")
 def test_a_run_does_not_move_the_generator_of_the_gpu(tmp_path: Path) -> None:
     torch.cuda.manual_seed(12345)  # the seed of no run
     before = torch.cuda.get_rng_state()
@@ -212,7 +212,7 @@ def test_a_run_does_not_move_the_generator_of_the_gpu(tmp_path: Path) -> None:
     assert torch.equal(torch.cuda.get_rng_state(), before)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="it trains on a CUDA device, and there is none here")
 @pytest.mark.parametrize("algorithm", ["sequential", "parallel"])
 def test_the_gpu_trains_what_the_cpu_trains(algorithm: str) -> None:
     common = {"model": "mlp", "algorithm": algorithm, "participants": 4, "rounds": 4, "dtype": "float64"}

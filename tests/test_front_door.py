@@ -91,7 +91,7 @@ def test_runs_are_compared(runs: baton.Runs, tmp_path: Path) -> None:
         baton.Runs([*runs, *elsewhere]).compare()
 
 
-@pytest.mark.skipif(not find_spec("pandas"), reason="tables need pandas")
+@pytest.mark.skipif(not find_spec("pandas"), reason="pandas, which tables are made with, is not installed here")
 def test_every_site_is_a_row(runs: baton.Runs, tmp_path: Path) -> None:
     (run,) = baton.run(baton.Setting(dataset="breast_cancer", rounds=2, eval_every=1), tmp_path, quiet=True)
     table = run.sites()
@@ -104,7 +104,7 @@ def test_every_site_is_a_row(runs: baton.Runs, tmp_path: Path) -> None:
         runs[0].sites()
 
 
-@pytest.mark.skipif(not find_spec("pandas"), reason="tables need pandas")
+@pytest.mark.skipif(not find_spec("pandas"), reason="pandas, which tables are made with, is not installed here")
 def test_a_frame_has_what_was_measured(runs: baton.Runs) -> None:
     table = runs.frame()
     assert len(table) == 4 * 3

@@ -36,7 +36,7 @@ MODELS = {
     "cnn": SMALL,
     "vgg9": "user_modules:photos:augment=true",
 }
-compiled = pytest.mark.skipif(build.library() is None, reason="no C compiler")
+compiled = pytest.mark.skipif(build.library() is None, reason="legs in C need a C compiler, and there is none here")
 
 
 def lanes(model: str, **fixed: object) -> list[Setting]:

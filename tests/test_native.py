@@ -24,7 +24,7 @@ from baton.nn.native import Kernels, Pixels, build, structs
 from baton.nn.swap import swap
 
 compiler = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
-pytestmark = pytest.mark.skipif(not compiler, reason="no C compiler here")
+pytestmark = pytest.mark.skipif(not compiler, reason="legs in C need a C compiler, and there is none here")
 
 # Largest error of a step's change of the parameters, relative to the largest change. Float32 against float64: a few
 # 1e-6 a layer; a sample whose unit sits on the edge of a ReLU or a pooling window may fall to the other side.

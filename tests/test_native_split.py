@@ -32,7 +32,9 @@ from test_native import FOLDER, TERMS, TOLERANCE, case, chains, error, made, ref
 
 __all__ = ["teams"]  # a fixture
 
-pytestmark = pytest.mark.skipif(build.library(FOLDER) is None, reason="no C compiler")
+pytestmark = pytest.mark.skipif(
+    build.library(FOLDER) is None, reason="legs in C need a C compiler, and there is none here"
+)
 
 
 @cache

@@ -35,7 +35,7 @@ Row = dict[str, Any]
 def latex() -> str:
     found = sorted(SOURCE.glob("*.txt"))
     if not found:
-        pytest.skip("the paper's source is not here")
+        pytest.skip("the paper's source, which the tables are held against, is not on this machine")
     return re.sub(r"(?<!\\)%.*", "", found[0].read_text("utf-8"))
 
 

@@ -280,7 +280,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     if CHROMIUM is None:
-        pytest.skip("no Chromium here")
+        pytest.skip("no Chromium is installed here, and this test looks at the page in one")
     with Browser() as browser:
         yield browser
 

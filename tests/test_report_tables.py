@@ -447,7 +447,7 @@ def can_compile() -> bool:
     )
 
 
-@pytest.mark.skipif(not can_compile(), reason="no pdflatex with these packages")
+@pytest.mark.skipif(not can_compile(), reason="pdflatex or a package that the tables need is not installed here")
 def test_what_is_written_compiles(store: Store, tmp_path: Path) -> None:
     groups = {'[2ex] \\{$%_^&#~*<>|"字é δ = 1/3, ζ* = 10 √x² ≥ 1e-05': {"partition": "C = 1"}}
     shown = make(groups=groups, title="\\bad{", report={"figures": "local_steps"})

@@ -14,7 +14,7 @@ from scipy import stats
 
 from baton import rng
 
-CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="it draws on a CUDA device, and there is none here")
 UNLIKELY = 1e-4
 MASK = (1 << 64) - 1
 

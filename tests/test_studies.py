@@ -85,7 +85,11 @@ def counted(name: str) -> int:
     try:
         return sum(clients.steps(s) for s in read(name).settings)
     except BadInput:
-        return pytest.skip("the data are not here") if any(s.epochs for s in read(name).settings) else pytest.fail(name)
+        return (
+            pytest.skip("steps of passes are counted from the samples, and this data set is not on this machine")
+            if any(s.epochs for s in read(name).settings)
+            else pytest.fail(name)
+        )
 
 
 def ids(settings: Sequence[Setting]) -> set[str]:
@@ -149,7 +153,7 @@ def test_every_table_and_figure_has_its_study(label: str) -> None:
 def test_labels_are_the_papers() -> None:
     found = sorted(SOURCE.glob("*.txt"))
     if not found:
-        pytest.skip("the paper's source is not here")
+        pytest.skip("the paper's source, which the labels are held against, is not on this machine")
     text = found[0].read_text("utf-8")
     said = {label for name in study.shipped() for label in re.findall(r"\b(?:fig|tab2?):[^,;)]+", comment(name))}
     assert said == set(SHOWN)

@@ -401,7 +401,7 @@ def test_progress_reaches_its_end_even_if_all_lanes_diverge(tmp_path: Path) -> N
     assert Store(tmp_path).read(wild.run_id).diverged is not None
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="it trains on a CUDA device, and there is none here")
 def test_more_chunks_side_by_side_than_torch_has_streams(tmp_path: Path) -> None:
     settings = [s for steps in range(1, 25) for s in grid(local_steps=steps) if s.seed == 1 and s.lr == 0.1]
     finish(settings, tmp_path / "runs", device=torch.device("cuda"))

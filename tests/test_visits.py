@@ -25,7 +25,7 @@ from contracts.examples import CPU, finish
 from steps import by_torch
 from test_lanes import assert_same_lane
 
-compiled = pytest.mark.skipif(build.library() is None, reason="no C compiler")
+compiled = pytest.mark.skipif(build.library() is None, reason="legs in C need a C compiler, and there is none here")
 SMALL = {
     "model": "mlp:dropout=0,hidden=6",
     "clients": 6,

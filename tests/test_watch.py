@@ -201,7 +201,7 @@ def test_it_ends_quietly(watched: tuple[subprocess.Popen[str], str]) -> None:
     assert (process.returncode, out, err) == (130, "", "")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed here, and this test looks at the page in one")
 def test_it_follows_a_sweep(watched: tuple[subprocess.Popen[str], str], tmp_path: Path) -> None:
     address = watched[1]
     command = [*BATON, "sweep", str(tmp_path / "s.toml"), "--runs", str(tmp_path / "runs"), "--device", "cpu"]

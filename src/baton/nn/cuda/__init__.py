@@ -6,6 +6,7 @@ Triton is imported when something is compiled, not before.
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from baton.caches import keep_kernels
 from baton.nn.cuda.rule import Rule
 from baton.nn.graph import Layer
 from baton.notice import once
@@ -31,6 +32,7 @@ def compile(
     if find_spec("triton") is None:
         once("training by PyTorch's own operations, not by kernels, which are faster: no package 'triton' found")
         return None
+    keep_kernels()
     from baton.nn.cuda.kernels import Kernels
 
     return Kernels(made, precision)
