@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,10 @@ FUTILE = 5  # jobs that may end one after another without a hop
 Say = Callable[[str], None]
 
 
+class Stopped(Exception):
+    """Somebody asked for the end: the server may be gone, and is not begun again."""
+
+
 class Supervisor:
     """One federation, from its folder."""
 
@@ -39,6 +44,14 @@ class Supervisor:
         if self._complete():
             self.say(f"complete: {self._called()}")
             return
+        logging.getLogger("nvflare").addHandler(logging.NullHandler())  # or it says on our terminal what we know
+        try:
+            self._runs()
+        except Stopped:
+            self.say("stopped; 'baton deploy start' goes on from here")
+
+    def _runs(self) -> None:
+        """One job after another."""
         self._serve()
         self._alone()
         futile, before = 0, None
@@ -48,8 +61,7 @@ class Supervisor:
             if ended["end"] == "failed":
                 raise BadInput(f"deploy: {ended['why']}")
             if ended["end"] == "stopped":
-                self.say("stopped; 'baton deploy start' goes on from here")
-                return
+                raise Stopped
             if not self._complete():
                 self.say(f"{ended['why']}; going on")
                 now = self._progress()
@@ -76,6 +88,7 @@ class Supervisor:
         child: subprocess.Popen[bytes] | None = None
         end = time.monotonic() + 60
         while time.monotonic() < end:
+            self._stopped()
             gone = child is None or child.poll() is not None
             if gone and not processes.listening("127.0.0.1", self.plan.port):
                 child = processes.server(self.folder / "kits" / self.plan.server, self.folder / "server.log")
@@ -86,6 +99,10 @@ class Supervisor:
                 return
             time.sleep(LOOK)
         raise BadInput(f"deploy: the server does not answer on port {self.plan.port}; {self.folder / 'server.log'}")
+
+    def _stopped(self) -> None:
+        if (self.folder / STOP).exists():
+            raise Stopped
 
     def _connect(self) -> None:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
@@ -130,8 +147,7 @@ class Supervisor:
             seen = self._look()
             if len(seen) == len(self.plan.sites) or (seen and time.monotonic() > end):
                 return seen
-            if (self.folder / STOP).exists():
-                return seen
+            self._stopped()
             if not told:
                 missing = [site.name for site in self.plan.sites if site.name not in seen]
                 self.say(f"waiting for {', '.join(missing)}")
