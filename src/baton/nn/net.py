@@ -3,6 +3,7 @@
 import copy
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import count
 
 import torch
@@ -77,6 +78,7 @@ class Net:
         template.requires_grad_(False).to(device)
         self.module, self.sample = template, sample.to(device)  # its dropout is keyed
         self._own = threading.local()
+        self._put_out: dict[torch.Size, int] = {}  # numbers, by the shape of a sample
         self._modules()  # now: copies cannot be made while a function of them is recorded
 
     def _modules(self) -> tuple[nn.Module, nn.Module, dict[str, KeyedDropout]]:
@@ -110,6 +112,10 @@ class Net:
 
     def layers(self) -> list[Layer] | None:
         """The module's layers, where all are known."""
+        return self._layers
+
+    @cached_property
+    def _layers(self) -> list[Layer] | None:
         return layers(self.module, self.sample)
 
     def size(self) -> int:
@@ -118,15 +124,28 @@ class Net:
 
     def width(self) -> int:
         """Numbers that it puts out for one sample."""
+        return self._width
+
+    @cached_property
+    def _width(self) -> int:
         with torch.no_grad():
             return int(self._modules()[1](self.sample)[0].numel())
 
     def flops(self) -> int:
         """Floating-point operations of one sample's forward pass."""
+        return self._flops
+
+    @cached_property
+    def _flops(self) -> int:
         return flops(self.module, self.sample)
 
     def activations(self, sample: Tensor) -> int:
         """Numbers that the layers put out for one sample [...]: what a step keeps for its backward pass."""
+        if sample.shape not in self._put_out:
+            self._put_out[sample.shape] = self._activations(sample)
+        return self._put_out[sample.shape]
+
+    def _activations(self, sample: Tensor) -> int:
         total = 0
 
         def add(_module: nn.Module, _inputs: object, output: object) -> None:

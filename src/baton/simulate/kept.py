@@ -1,7 +1,9 @@
 """What each client keeps from visit to visit: one table a leaf, [L, M, ...]; a round touches its participants' rows."""
 
+from math import prod
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,8 +43,15 @@ def table(first: Params, clients: int, layout: Layout | None = None) -> Table:
 def _rows(leaf: Tensor, count: int) -> Tensor:
     """[L, ...] so many times: [L, count, ...]. Zeros take no memory before they are written."""
     if not leaf.any():
-        return leaf.new_zeros(len(leaf), count, *leaf.shape[1:])
+        return _zeros(leaf, (len(leaf), count, *leaf.shape[1:]))
     return leaf.unsqueeze(1).repeat(1, count, *[1] * (leaf.dim() - 1))
+
+
+def _zeros(like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """On a CPU torch writes zeros, and so takes the memory; NumPy asks the system for pages that are zero."""
+    if like.device.type != "cpu":
+        return like.new_zeros(shape)
+    return torch.from_numpy(np.zeros(prod(shape) * like.itemsize, np.uint8)).view(like.dtype).view(shape)
 
 
 def laid_out(given: Params, layout: Layout | None) -> Table:

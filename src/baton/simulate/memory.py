@@ -3,7 +3,7 @@
 import re
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from baton.setting import Setting
 from baton.simulate.engine import first
 from baton.simulate.kept import Kept, laid_out
 from baton.simulate.per_site import MOST
-from baton.simulate.program import Program, net_of, sides_of
+from baton.simulate.program import Nets, Program, sides_of
 from baton.simulate.rounds import one
 
 HOPELESS = 8  # times the budget: what a short round is counted to need from here on is not tried
@@ -52,28 +52,50 @@ def free(device: torch.device) -> int:
     return 4 << 30 if found is None else found // 2
 
 
+class Need(NamedTuple):
+    """What a lane takes."""
+
+    bytes: int  # while it trains
+    legs: int  # that are trained at the same time, at most
+
+
 def per_lane(lanes: Sequence[Setting], budget: int, device: torch.device) -> int:
-    """Bytes a lane of this program needs while it trains: measured where it comes near the budget, else counted."""
+    """Bytes a lane of this program needs while it trains."""
+    return needed(lanes, budget, device, Nets()).bytes
+
+
+def needed(lanes: Sequence[Setting], budget: int, device: torch.device, nets: Nets) -> Need:
+    """Of a lane of this program: measured where its bytes come near the budget, else counted; nets: built before."""
     with limits.enough("memory: too little is free to plan this setting"):
-        counted = _counted(lanes)
-        if 4 * counted * len(lanes) < budget:
+        terms = _terms(lanes[0], nets)
+        counted = Need(_counted(lanes, terms, nets), terms.width)
+        if 4 * counted.bytes * len(lanes) < budget:
             return counted
         try:
-            hopeless = _counted([_small(lanes[0], 2, 1)]) > HOPELESS * budget
-            return counted if hopeless else measured(lanes[0], device)
+            short = _small(lanes[0], 2, 1)
+            hopeless = _counted([short], _terms(short, nets), nets) > HOPELESS * budget
+            return counted if hopeless else counted._replace(bytes=measured(lanes[0], device, nets))
         except BadInput:  # a method that has no rounds of so few legs: more groups than that
             return counted
 
 
-def _counted(lanes: Sequence[Setting]) -> int:
-    """From the model's layers and the leg's tensors."""
-    setting = lanes[0]
-    data = datasets.load(setting.dataset, setting.clients)
-    net = net_of(setting, data, torch.device("cpu"))
-    sample = datasets.prepared(data, data.x[:1], net.dtype)[0]
+def _net(setting: Setting, nets: Nets) -> Net:
+    return nets.of(setting, datasets.load(setting.dataset, setting.clients), torch.device("cpu"))
+
+
+def _terms(setting: Setting, nets: Nets) -> ledger.Terms:
+    """What its rounds do; also says which cut cannot be."""
+    net = _net(setting, nets)
     algorithm = algorithms.build(setting.algorithm, net.dtype)
-    now = _now(setting)
-    terms = ledger.terms(algorithm, net, sides_of(algorithm, net), now)  # also says which cut cannot be
+    return ledger.terms(algorithm, net, sides_of(algorithm, net), _now(setting))
+
+
+def _counted(lanes: Sequence[Setting], terms: ledger.Terms, nets: Nets) -> int:
+    """Bytes, from the model's layers and the leg's tensors."""
+    setting = lanes[0]
+    data, net = datasets.load(setting.dataset, setting.clients), _net(setting, nets)
+    sample, now = net.sample[0], _now(setting)
+    algorithm = algorithms.build(setting.algorithm, net.dtype)
     leg, largest = _leg(lanes, algorithm)
     batch = clients.width(leg, largest)
     legs = terms.width if algorithm.pools or clients.by_the_leg(leg, largest) else setting.participants
@@ -120,14 +142,6 @@ def _now(setting: Setting) -> Now:
     )
 
 
-def legs_at_once(setting: Setting) -> int:
-    """How many legs of a lane are trained at the same time, at most."""
-    data = datasets.load(setting.dataset, setting.clients)
-    net = net_of(setting, data, torch.device("cpu"))
-    algorithm = algorithms.build(setting.algorithm, net.dtype)
-    return ledger.terms(algorithm, net, sides_of(algorithm, net), _now(setting)).width
-
-
 def _drawers(algorithm: Algorithm, net: Net, now: Now) -> int:
     """Bytes of what server and clients keep of one lane: two states of the first, all rows of the second."""
     x = {name: torch.zeros(1, *shape, dtype=net.dtype) for name, shape in net.sizes().items()}
@@ -138,16 +152,16 @@ def _drawers(algorithm: Algorithm, net: Net, now: Now) -> int:
     )
 
 
-def measured(setting: Setting, device: torch.device) -> int:
-    """From short rounds of one lane: two legs of one step, a step more, a leg more; the rest is proportion."""
-    algorithm = algorithms.build(setting.algorithm)
+def measured(setting: Setting, device: torch.device, nets: Nets | None = None) -> int:
+    """Bytes, from short rounds of one lane: two legs of one step, a step more, a leg more; the rest is proportion."""
+    algorithm, nets = algorithms.build(setting.algorithm), nets or Nets()
     leg, largest = _leg([setting], algorithm)
     legs, steps = 1 if algorithm.pools else setting.participants, clients.slots(leg, largest)
-    drawing = legs_at_once(setting) if clients.by_the_leg(leg, largest) else legs
+    drawing = _terms(setting, nets).width if clients.by_the_leg(leg, largest) else legs
     few = min(2, legs)  # the second leg may need what the first did not, the third needs what the second did
-    first = _peak(setting, few, 1, device)
-    a_step = (_peak(setting, few, 2, device) - first) / few if steps > 1 else 0
-    a_leg = _peak(setting, 3, 1, device) - first if legs > 2 else 0
+    first = _peak(setting, few, 1, device, nets)
+    a_step = (_peak(setting, few, 2, device, nets) - first) / few if steps > 1 else 0
+    a_leg = _peak(setting, 3, 1, device, nets) - first if legs > 2 else 0
     counted = drawing * _draws(leg, largest)  # in short rounds other things are larger
     return max(counted, int(first + (legs - few) * a_leg + (steps - 1) * drawing * a_step))
 
@@ -158,9 +172,9 @@ def _small(setting: Setting, legs: int, steps: int) -> Setting:
     return Setting(**{**setting.model_dump(), **few})
 
 
-def _peak(setting: Setting, legs: int, steps: int, device: torch.device) -> int:
+def _peak(setting: Setting, legs: int, steps: int, device: torch.device, nets: Nets) -> int:
     """Bytes a round allocates at its peak, with the states before and after it."""
-    program = Program([_small(setting, legs, steps)], device)
+    program = Program([_small(setting, legs, steps)], device, nets=nets)
     at, order = first(program), program.order(0)
     with Allocated() as found:
         drawn = program.ahead(0, order) if program.foreseen else None

@@ -32,6 +32,24 @@ def net_of(setting: Setting, data: Dataset, device: torch.device) -> Net:
     return net
 
 
+class Nets:
+    """Models that are built once each, for as long as many programs of few models are looked at."""
+
+    def __init__(self, most: int = 4) -> None:
+        """most: models that are kept at a time."""
+        self.most = most
+        self._known: dict[tuple[str, str, torch.device, int], tuple[Dataset, Net]] = {}
+
+    def of(self, setting: Setting, data: Dataset, device: torch.device) -> Net:
+        """The setting's model for this data."""
+        key = setting.model, setting.dtype, device, id(data.x)  # which stays another's as long as it is kept here
+        if key not in self._known:
+            if len(self._known) >= self.most:
+                del self._known[next(iter(self._known))]
+            self._known[key] = data, net_of(setting, data, device)
+        return self._known[key][1]
+
+
 def _try(net: Net, data: Dataset, setting: Setting) -> None:
     """What one sample costs: the model's output fits the loss, and the loss is one number a sample."""
     label = torch.full((1,), max(0, data.classes - 1), device=net.device).to(data.y.dtype)
@@ -67,16 +85,21 @@ class Program:
     """Everything that lanes of one shape_key share, and what sets them apart."""
 
     def __init__(
-        self, settings: Sequence[Setting], device: torch.device, precision: str = "fp32", threads: int = 1
+        self,
+        settings: Sequence[Setting],
+        device: torch.device,
+        precision: str = "fp32",
+        threads: int = 1,
+        nets: Nets | None = None,
     ) -> None:
-        """precision: of products on a GPU; threads: cores that lanes may be spread over on a CPU."""
+        """precision: of products on a GPU; threads: cores that lanes may be spread over on a CPU; nets: kept ones."""
         self.setting, self.settings, self.seeds = settings[0], list(settings), [s.seed for s in settings]
         dtype = getattr(torch, self.setting.dtype)
         names = dict.fromkeys(s.dataset for s in settings)
         sets = [datasets.load(name, self.setting.clients) for name in names]
         data = next((d for d in sets if d.augment is not None), sets[0])  # what one lane draws anew, all run through
         self.clients, partition = clients.build(settings, dtype, device)
-        self.net = net_of(self.setting, data, device)
+        self.net = (nets or Nets()).of(self.setting, data, device)
         self.test_owner = None if data.test_owner is None else data.test_owner.to(device)  # [n]
         self.sizes = self.net.sizes()
         self.ranks = {name: 1 + len(shape) for name, shape in self.sizes.items()}  # of leaves [L, ...]

@@ -9,6 +9,7 @@ from baton.clients import steps
 from baton.setting import Setting
 from baton.simulate import memory as mem
 from baton.simulate.arithmetic import cores
+from baton.simulate.program import Nets
 from baton.store import Store
 
 
@@ -56,15 +57,16 @@ def plan(
     needs: list[int] = []  # bytes, one entry a chunk
     widths: list[float] = []  # of the device
     work = sum(map(steps, todo)) if cut.parts > 1 else 0
+    nets = Nets()
     for lanes in programs.values():
-        sizes.append(mem.per_lane(lanes, budget, device))
+        need = mem.needed(lanes, budget, device, nets)
+        sizes.append(need.bytes)
         count = -(-len(lanes) // mem.lanes_that_fit(sizes[-1], budget))
         if work:
             count = max(count, min(len(lanes), -(-cut.parts * sum(map(steps, lanes)) // work)))
         chunks += [lanes[len(lanes) * i // count : len(lanes) * (i + 1) // count] for i in range(count)]
         needs += [sizes[-1] * len(chunk) for chunk in chunks[len(needs) :]]
-        legs = mem.legs_at_once(lanes[0])
-        widths += [_width(legs * len(chunk), device, cut) for chunk in chunks[len(widths) :]]
+        widths += [_width(need.legs * len(chunk), device, cut) for chunk in chunks[len(widths) :]]
     share = [min(1.0, max(width, need / budget)) for width, need in zip(widths, needs, strict=True)]
     if sum(s < 1 for s in share) < 2 and not cut.cores:
         share = [1.0] * len(chunks)  # the only small one may have it all
