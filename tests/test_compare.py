@@ -96,7 +96,7 @@ def test_the_paper_s_way_is_kept_where_a_study_asks_for_it(tmp_path: Path) -> No
 
 def test_every_shipped_study_of_the_paper_keeps_its_ways() -> None:
     ours = {"digits", "hospitals", "split", "theory"}
-    ours |= {"methods", "methods_digits", "niid"}
+    ours |= {"methods", "methods_digits", "niid", "privacy"}
     for name in study.shipped():
         found = study.read(name)
         assert (found.report.spread == "paper") == (name not in ours), name
