@@ -17,7 +17,7 @@ from baton.nn import KeyedDropout, Net
 from baton.seam import Cohort
 from baton.setting import Setting
 from baton.simulate.engine import Program, Snapshot
-from contracts.examples import CPU, finish, series, stages
+from contracts.examples import CPU, examples, finish, series, stages
 from steps import drawn_at, sites_of
 from user_modules import two_dropouts
 
@@ -397,3 +397,18 @@ def test_a_module_is_initialised_from_its_lanes_seed_alone() -> None:
     assert not torch.equal(three["weight"][0], three["weight"][1])
     torch.manual_seed(99)
     assert torch.equal(net.init([6])["weight"][0], three["weight"][1])
+
+
+@pytest.mark.parametrize("spec", examples("algorithm"))
+def test_every_algorithm_takes_momentum_a_rate_that_changes_and_epochs(spec: str) -> None:
+    """Of two lanes each is as it is alone, and neither is what it would be without them."""
+    base = {"clients": 8, "participants": 4, "rounds": 3, "eval_every": 3, "lr": 0.05, "model": "mlp:hidden=6"}
+    base |= {"dtype": "float64", "partition": "dirichlet:alpha=0.5", "algorithm": spec, "batch_size": 64}
+    more = [{"lr_schedule": "cosine", "momentum": 0.5}, {"lr_schedule": "step:every=1,factor=0.5", "momentum": 0.9}]
+    length = {"local_steps": 2} if "passes" in spec else {"epochs": 1}
+    settings = [Setting(**base, **length, **each, seed=seed) for seed, each in enumerate(more)]
+    _, together = finish(settings)
+    _, plain = finish([Setting(**base, **length, seed=1)])
+    for lane, setting in enumerate(settings):
+        assert_same_lane(finish([setting])[1], together, lane, 1e-9)
+    assert any(not torch.equal(leaf[1], plain.state.model[name][0]) for name, leaf in together.state.model.items())
