@@ -115,7 +115,7 @@ def test_several_algorithms_are_runs_one_after_another(tmp_path: Path) -> None:
 def test_a_run_that_no_server_could_carry_out_is_refused_when_it_is_planned() -> None:
     table = copy.deepcopy(GOOD)
     table["run"]["algorithm"] = "fedseq:groups=3"
-    with pytest.raises(BadInput, match="groups=3; a number that divides S = 2"):
+    with pytest.raises(BadInput, match="groups=3; at most S = 2 is right"):
         possible(plan.parse(table).setting)
 
 
