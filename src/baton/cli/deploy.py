@@ -96,8 +96,7 @@ def start(
     folder, code = _folder(fed), 0
     supervisor = Supervisor(folder, say)
     try:
-        supervisor.run()
-        for setting in supervisor.plan.runs:
+        for setting in supervisor.plan.runs if supervisor.run() else []:
             print(f"baton show {setting.run_id[:8]} --runs {folder / 'runs'}")
     except KeyboardInterrupt:
         print("baton: stopped; the same command goes on from here", file=sys.stderr)

@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from baton.deploy.pipes import read, write
+from baton.deploy.pipes import taken, write
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
 
     from baton.deploy.place import Place
 
-    waiting: queue.Queue[bytes] = queue.Queue()
+    waiting: queue.Queue[bytearray] = queue.Queue()
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else is printed goes to the site's log
     with suppress(OSError):
@@ -29,7 +29,7 @@ def main() -> None:
     def listen() -> None:
         source = os.fdopen(os.dup(0), "rb")
         while True:
-            frame = read(source)
+            frame = taken(source)
             if frame is None:
                 os._exit(0)
             waiting.put(frame)

@@ -55,7 +55,7 @@ class Site:
         self._half: ClientHalf | None = None  # of that run
         self._leg = ""  # the one that it is in the middle of, in split form
 
-    def handle(self, frame: bytes) -> bytes:
+    def handle(self, frame: bytes | bytearray) -> bytes:
         """The answer to one frame."""
         try:
             return packed(self._answer(unpacked(frame)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from baton.deploy.frames import Garbled, refusal, seconds
-from baton.deploy.pipes import read, write
+from baton.deploy.pipes import read, widen, write
 from baton.deploy.place import Place
 
 SHARE = 0.95  # of the time that the server waits: the answer has to get there too
@@ -71,6 +71,8 @@ class Trainer:
                 words = [sys.executable, "-m", "baton.deploy.child", str(self.place)]
                 pipe = subprocess.PIPE
                 self._child = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=log, start_new_session=True)
+            for end in (self._child.stdin, self._child.stdout):
+                widen(cast("BinaryIO", end))
             if read(cast("BinaryIO", self._child.stdout)) != b"ready":
                 self.end()
         return self._child

@@ -23,7 +23,7 @@ def packed(message: Message, seconds: float = 0.0) -> bytes:
     arrays: list[Tensor] = []
     said = _plain(message, arrays)
     shapes = [[str(x.dtype).removeprefix("torch."), list(x.shape)] for x in arrays]
-    body = [x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes() for x in arrays if x.numel()]
+    body = [x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data for x in arrays if x.numel()]
     return joined({"seconds": seconds, "says": said, "arrays": shapes}, body)
 
 
@@ -66,7 +66,9 @@ def _arrays(shapes: Sequence[Any], body: memoryview) -> list[Tensor]:
         size = int(np.prod(shape, dtype=object)) * kind.itemsize
         if size > len(body) - at:
             raise Garbled("an array that was cut short")
-        data = bytearray(body[at : at + size])  # our own, and may be written to
+        data = body[at : at + size]
+        if data.readonly or at % kind.itemsize:
+            data = memoryview(bytearray(data))  # our own, and may be written to
         found.append(torch.frombuffer(data, dtype=kind).view(shape) if size else torch.empty(shape, dtype=kind))
         at += size
     if at != len(body):

@@ -5,7 +5,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,21 @@ def replaced(path: Path, keep: bool = False) -> Iterator[Path]:
             with open(temporary, "r+b") as file:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
+        if keep:
+            _name_kept(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _name_kept(folder: Path) -> None:
+    """A folder's list of names is a file of its own; some file systems do not let it be written by hand."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write(path: Path, data: bytes, keep: bool = False) -> None:

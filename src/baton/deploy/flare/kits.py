@@ -56,6 +56,8 @@ def provision(plan: Plan, folder: Path) -> None:
     if kits.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
+    work.mkdir(mode=0o700, exist_ok=True)
+    work.chmod(0o700)  # FLARE keeps everybody's keys there, the root's too, in a file that all may read
     file = folder / "project.yml"
     file.write_text(json.dumps(project(plan), indent=1) + "\n")  # JSON is YAML
     words = [sys.executable, "-m", "nvflare.lighter.provision", "-p", str(file), "-w", str(work), "--force"]

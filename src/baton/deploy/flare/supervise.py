@@ -37,18 +37,20 @@ class Supervisor:
         self._session: Any = None
         self._begun = 0  # how often the server was
 
-    def run(self) -> None:
-        """Until its runs are complete, or it was stopped."""
+    def run(self) -> bool:
+        """Until its runs are complete, or it was stopped: False."""
         kits.needed()
         (self.folder / STOP).unlink(missing_ok=True)
         if self._complete():
             self.say(f"complete: {self._called()}")
-            return
+            return True
         logging.getLogger("nvflare").addHandler(logging.NullHandler())  # or it says on our terminal what we know
         try:
             self._runs()
         except Stopped:
             self.say("stopped; 'baton deploy start' goes on from here")
+            return False
+        return True
 
     def _runs(self) -> None:
         """One job after another."""
