@@ -29,6 +29,11 @@ def per_lane(vector: Tensor, leaf: Tensor) -> Tensor:
     return vector.view(-1, *[1] * (leaf.dim() - 1))
 
 
+def per_leg(vector: Tensor, leaf: Tensor) -> Tensor:
+    """[L, C] shaped so that it broadcasts over leaf [L, C, ...]."""
+    return vector.view(*vector.shape, *[1] * (leaf.dim() - 2))
+
+
 def norm(x: Params) -> Tensor:
     """The global norm of each lane: [L]. Norm of the leaves' norms, as clip_grad_norm_ takes it."""
     leaves = [torch.linalg.vector_norm(leaf.reshape(len(leaf), -1), dim=1) for leaf in x.values()]

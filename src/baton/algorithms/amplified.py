@@ -7,7 +7,7 @@ from baton.algorithms.base import Algorithm
 from baton.algorithms.fedseq import check_every
 from baton.algorithms.mean import average, towards, weights
 from baton.algorithms.ways import way
-from baton.lanes import Params, per_lane, zeros
+from baton.lanes import Params, per_lane, per_leg, zeros
 from baton.names import lane
 from baton.seam import Cohort, Leg, Local, Now, Sites, State
 
@@ -93,7 +93,7 @@ def _in_use(kept: Params, sent: Params) -> tuple[Params, Tensor]:
     """(the control of this period, whether this is its first leg [L, C])."""
     first = (sent[PERIOD] > kept[PERIOD]).squeeze(-1)
     names = [n.removeprefix("c.") for n in kept if n.startswith("c.")]
-    wide = {n: first.view(*first.shape, *[1] * (kept[f"c.{n}"].dim() - 2)) for n in names}
+    wide = {n: per_leg(first, kept[f"c.{n}"]) for n in names}
     return {n: torch.where(wide[n], kept[f"new.{n}"], kept[f"c.{n}"]) for n in names}, first
 
 
@@ -103,6 +103,6 @@ def _begin(kept: Params, sent: Params) -> Params:
 
 def _end(kept: Params, sent: Params, leg: Leg) -> Params:
     mine, first = _in_use(kept, sent)
-    wide = {n: first.view(*first.shape, *[1] * (leaf.dim() - 2)) for n, leaf in mine.items()}
+    wide = {n: per_leg(first, leaf) for n, leaf in mine.items()}
     new = {n: torch.where(wide[n], leg.direction[n], kept[f"new.{n}"]) for n in mine}
     return {**_named("c", mine), **_named("new", new), PERIOD: sent[PERIOD].expand_as(kept[PERIOD]).clone()}

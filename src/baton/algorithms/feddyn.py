@@ -5,7 +5,7 @@ from torch import Tensor
 
 from baton.algorithms.base import Algorithm
 from baton.algorithms.mean import average, weights
-from baton.lanes import Params, per_lane, zeros
+from baton.lanes import Params, per_lane, per_leg, zeros
 from baton.names import lane
 from baton.seam import Cohort, Leg, Local, Sites, State
 
@@ -26,7 +26,7 @@ def feddyn(*, alpha: Tensor = lane(0.1, above=0.0)) -> Algorithm:
         new = {}
         for n, leaf in leg.direction.items():
             far = leg.end[n] - leg.start[n]
-            new[n] = torch.addcmul(leaf, far, by.view(*by.shape, *[1] * (far.dim() - 2)))
+            new[n] = torch.addcmul(leaf, far, per_leg(by, far))
         return new
 
     def round(state: State, order: Cohort, sites: Sites) -> State:

@@ -144,8 +144,3 @@ class Kept:
 def _unfold(x: Params, shape: torch.Size) -> Params:
     """[N, ...] -> [L, C, ...]."""
     return {name: leaf.view(*shape, *leaf.shape[1:]) for name, leaf in x.items()}
-
-
-def over(mask: Tensor, leaf: Tensor) -> Tensor:
-    """[L, C], to broadcast over leaf [L, C, ...]."""
-    return mask.view(*mask.shape, *[1] * (leaf.dim() - 2))

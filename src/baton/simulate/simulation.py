@@ -11,13 +11,13 @@ from baton import failures
 from baton.algorithms.checks import as_a_shift
 from baton.clients import Batches
 from baton.errors import BadInput
-from baton.lanes import Lanes, Params, zeros
+from baton.lanes import Lanes, Params, per_leg, zeros
 from baton.legs import Legs
 from baton.legs.base import Step, Still, directed, inverse_of, shift_of
 from baton.legs.private import TOLD, Private
 from baton.privacy import Protection, keyed
 from baton.seam import Cohort, Facts, Leg, Local, Now, Reply
-from baton.simulate.kept import Kept, over
+from baton.simulate.kept import Kept
 from baton.simulate.program import Program
 
 
@@ -243,7 +243,7 @@ class Simulation:
             moved = reach * lr > 0
             took = moved if reply.came is None else moved & reply.came.view(shape)
             old = tables.held(who)
-            new = {n: torch.where(over(took, leaf), leaf, old[n]) for n, leaf in new.items()}
+            new = {n: torch.where(per_leg(took, leaf), leaf, old[n]) for n, leaf in new.items()}
         tables.write(who, new)
 
 
