@@ -5,9 +5,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from safetensors.torch import save_file
 
@@ -49,8 +50,14 @@ class Federation:
             kept = [str(local / "policy.toml"), str(local.parent / "kept"), str(local.parent / "site.log")]
             Place(name, str(data), "", *kept, None).write(local / "site.json")
 
-    def plan(self, s: Setting, algorithms: list[str] | None = None, wait: float = 120.0, **more: object) -> Plan:
-        """The run that is next; algorithms: by each of these in turn."""
+    def plan(
+        self,
+        s: Setting,
+        algorithms: list[str] | None = None,
+        lost: Mapping[str, object] = MappingProxyType({"wait": 120.0, "then": "skip"}),
+        **more: object,
+    ) -> Plan:
+        """The run that is next; algorithms: by each in turn; lost, more: the tables [lost] and [times]."""
         run = {k: v for k, v in s.model_dump().items() if k not in ("failures", "on_failure", "clients")}
         run["algorithm"] = algorithms or s.algorithm
         self.now = plan.parse(
@@ -58,7 +65,7 @@ class Federation:
                 "federation": {"name": "trial", "server": "localhost", "port": self.port},
                 "sites": [{"name": name} for name in NAMES],
                 "run": run,
-                "lost": {"wait": wait, "then": "skip"},
+                "lost": dict(lost),
                 "times": {"leg": 15, "ping": 3, **more},
             }
         )

@@ -1,6 +1,6 @@
 """A storm of kills over a federation of real processes: each run ends as if nothing had been.
 
-python tests/storm.py [KILLS] [SEED] [FOLDER]      # 100 kills by default
+python tests/storm.py [KILLS] [SEED] [FOLDER] [wait|retry]      # 100 kills by default
 """
 
 import os
@@ -28,6 +28,11 @@ ALGORITHMS = ["sequential", "parallel:weighting=size", "scaffold"]
 PAUSE = 0.2, 3.0  # seconds between a leg that is done and the next kill
 MOST = 12.0  # seconds that a leg is waited for: then the next kill meets those who are still getting over the last one
 LIMIT = 3600.0  # seconds without an end
+KINDS = {  # what dies; a site that is gone is no matter for trying again, which is at once
+    "wait": ["site", "site's job", "trainer", "server", "server's job", "start"],
+    "retry": ["trainer", "trainer", "server", "server's job", "start"],
+}
+LOST = {"wait": {"wait": 900.0, "then": "skip"}, "retry": {"wait": 0.0, "then": "retry:times=5"}}
 SITE_JOB, SERVER_JOB, CHILD = "client.worker_process", "server.runner_process", "baton.deploy.child"
 
 
@@ -45,8 +50,8 @@ def found(module: str, mark: Path) -> list[int]:
 class Storm:
     """Kills, one after another, while runs are trained."""
 
-    def __init__(self, fed: Federation, kills: int, seed: int) -> None:
-        self.fed, self.left, self.chance = fed, kills, random.Random(seed)
+    def __init__(self, fed: Federation, kills: int, seed: int, policy: str) -> None:
+        self.fed, self.left, self.chance, self.kinds = fed, kills, random.Random(seed), KINDS[policy]
         self.killed: Counter[str] = Counter()
         self.starter: subprocess.Popen[str] | None = None
         self.calm = threading.Event()  # the runs under way are complete
@@ -54,7 +59,7 @@ class Storm:
     def rage(self) -> None:
         """Until its kills are done, or the runs are."""
         while self.left and not self._over():
-            kind = self.chance.choice(["site", "site's job", "trainer", "server", "server's job", "start"])
+            kind = self.chance.choice(self.kinds)
             if getattr(self, f"_{kind.replace(' ', '_').replace(chr(39), '')}")():
                 self.left -= 1
                 self.killed[kind] += 1
@@ -126,7 +131,7 @@ def train(fed: Federation, storm: Storm) -> None:
         thread.join()
 
 
-def storm(folder: Path, kills: int, seed: int) -> Counter[str]:
+def storm(folder: Path, kills: int, seed: int, policy: str = "wait") -> Counter[str]:
     """Runs until so many kills are done; each is held to its simulation."""
 
     def planned(number: int) -> Setting:
@@ -134,15 +139,15 @@ def storm(folder: Path, kills: int, seed: int) -> Counter[str]:
         return setting("sequential", **more, local_steps=10_000, lr=0.01, seed=number)
 
     with staying(folder, planned(0)) as fed:
-        raging, number = Storm(fed, kills, seed), 0
+        raging, number = Storm(fed, kills, seed, policy), 0
         while raging.left:
-            runs = fed.plan(planned(number), ALGORITHMS, leg=10, wait=900).runs
+            runs = fed.plan(planned(number), ALGORITHMS, LOST[policy], leg=10).runs
             began = time.monotonic()
             train(fed, raging)
             store = fed.store()
             for s in runs:
                 same(store, s, simulation(s))
-                assert store.read(s.run_id).metrics["lost_legs"][-1] == 0
+                assert policy == "retry" or store.read(s.run_id).metrics["lost_legs"][-1] == 0
                 assert not store.pool.chunks()
             took = time.monotonic() - began
             print(f"seed {number}: {len(runs)} runs equal in {took:.0f} s, {raging.left} kills left", file=sys.stderr)
@@ -154,5 +159,5 @@ if __name__ == "__main__":
     given = sys.argv[1:]
     where = Path(given[2]) if len(given) > 2 else Path(tempfile.mkdtemp())
     clock = time.monotonic()
-    done = storm(where, int(given[0]) if given else 100, int(given[1]) if len(given) > 1 else 1)
+    done = storm(where, int(given[0]) if given else 100, int(given[1]) if len(given) > 1 else 1, *given[3:4])
     print(f"{done.total()} kills in {(time.monotonic() - clock) / 60:.1f} minutes: {dict(done)}")

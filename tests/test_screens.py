@@ -31,6 +31,7 @@ SCREENS: dict[str, list[str]] = {
     "list-algorithms": ["list", "algorithms"],
     "list-studies": ["list", "studies"],
     "bounds": ["bounds", "-a", "parallel"],
+    "orders": ["orders", "--zeta", "2"],
     "crossover": ["crossover", "--over", "S", "-M", "20", "--case", "nonconvex"],
 }
 PINNED = dict(re.findall(r"^([\w-]+)==(\S+)$", (HERE.parent / "constraints.txt").read_text(), re.MULTILINE))

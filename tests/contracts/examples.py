@@ -87,6 +87,7 @@ SPECS = {
         "images": [],
         "data": [],
         "quadratic_random": ["quadratic_random:dim=3", "quadratic_random:dim=2,sigma=1,delta=0.5"],
+        "quadratic_sides": ["quadratic_sides", "quadratic_sides:mu=0.5,zeta=2"],
         "sites": [],  # its samples are at sites: tests/test_deploy_run.py
     },
 }
@@ -230,6 +231,8 @@ BAD = {  # to be refused in one line
         "heart:site=va",
         "quadratic:delta=2",
         "quadratic_random:dim=0",
+        "quadratic_sides:mu=0",
+        "quadratic_sides:zeta=-1",
         f"quadratic_random:seed={1 << 64}",
     ],
 }

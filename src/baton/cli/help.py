@@ -10,7 +10,7 @@ PANELS = {  # every command, in the order in which a person meets them
     "Start": ("demo", "list"),
     "Train": ("run", "sweep", "tune", "watch"),
     "Compare": ("compare", "advise", "show", "report", "ledger", "leak", "privacy"),
-    "Theory": ("bounds", "crossover", "map", "constants", "drift"),
+    "Theory": ("bounds", "crossover", "orders", "map", "constants", "drift"),
     "Data": ("data", "partition"),
     "Real sites": ("deploy", "site"),
     "Keep": ("export", "verify", "repair", "rm"),

@@ -28,6 +28,7 @@ SPOKEN = {  # what a name stands for; others are their own names
     "sites": "rows at real sites",
     "quadratic": "two quadratics",
     "quadratic_random": "random quadratics",
+    "quadratic_sides": "quadratics that pull to two sides",
     "logistic": "logistic regression",
     "mlp": "a multilayer perceptron",
     "lenet5": "LeNet-5",

@@ -20,6 +20,7 @@ from baton.usercode import call, own
 DATASETS: dict[str, Source] = {
     "quadratic": quadratic.PAIR,
     "quadratic_random": quadratic.RANDOM,
+    "quadratic_sides": quadratic.SIDES,
     "digits": digits.DIGITS,
     "mnist": mnist.MNIST,
     "fashion_mnist": fashion_mnist.FASHION_MNIST,

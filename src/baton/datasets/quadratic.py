@@ -121,5 +121,24 @@ def _check_family(clients: int, dim: int, L: float, mu: float, zeta: float, delt
         raise BadInput(f"dataset: quadratic_random has dim=1, L={L}, mu={mu}; in one dimension L - mu must be 2 delta")
 
 
+def sides(clients: int, *, mu: float = 1.0, zeta: float = 1.0) -> Dataset:
+    """F_m(x) = mu/2 x^2 + zeta x for the first half of the clients, mu/2 x^2 - zeta x for the other.
+
+    On these no order of clients does better than its lower bound: baton orders.
+    """
+    if clients % 2:
+        raise BadInput(f"clients: {clients}; quadratic_sides has as many on either side: an even number is right")
+    for symbol, value, right, rule in (
+        ("mu", mu, 0 < mu < float("inf"), "finite and above 0"),
+        ("zeta", zeta, 0 <= zeta < float("inf"), "finite and not below 0"),
+    ):
+        if not right:
+            raise BadInput(f"dataset: quadratic_sides has {symbol}={value}; {rule} is right")
+    c = torch.full((clients, 1), float(zeta), dtype=torch.float64)
+    c[clients // 2 :] *= -1
+    return _dataset(torch.full((clients, 1, 1), float(mu), dtype=torch.float64), c, 0.0)
+
+
 PAIR = Source(pair, "quadratic", 2, "natural", "float64", shape=(), content=by_spec)
+SIDES = Source(sides, "quadratic", 10, "natural", "float64", shape=(), content=by_spec)
 RANDOM = Source(random, "quadratic", 10, "natural", "float64", shape=("dim",), content=by_spec)
