@@ -169,6 +169,7 @@ def test_a_signal_goes_on_to_all_devices_and_the_same_command_goes_on(tmp_path: 
     assert files(runs) == wanted
 
 
+@pytest.mark.long
 def test_an_array_of_jobs_that_run_out_of_time(tmp_path: Path) -> None:
     """docs/slurm.sbatch under a scheduler that stops jobs twice and starts them again."""
     study, wanted = whole(tmp_path, 1000)

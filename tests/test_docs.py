@@ -22,7 +22,7 @@ def typed(text: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("page", ["guides/own.md", "guides/compare.md"])
+@pytest.mark.parametrize("page", ["guides/own.md", pytest.param("guides/compare.md", marks=pytest.mark.long)])
 def test_a_guides_examples_run(page: str, tmp_path: Path) -> None:
     blocks = BLOCK.findall((ROOT / "docs" / page).read_text())
     for kind, text in blocks:
@@ -34,6 +34,7 @@ def test_a_guides_examples_run(page: str, tmp_path: Path) -> None:
     assert "complete" in typed("\n".join(commands), tmp_path)
 
 
+@pytest.mark.long
 def test_ten_minutes(tmp_path: Path) -> None:
     blocks = BLOCK.findall((ROOT / "docs" / "index.md").read_text())
     wanted = ("baton run", "baton compare", "baton list", "baton crossover")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from glob import escape, glob
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ def until(ready: Callable[[], object], process: "subprocess.Popen[bytes]") -> No
 
 def begun(runs: Path, since: float = 0.0) -> list[Path]:
     """Chunks in training, with a checkpoint that is newer than that."""
-    return [path for path in runs.glob(".work/chunks/*/at-*") if _time(path) > since]
+    found = map(Path, glob(f"{escape(str(runs))}/.work/chunks/*/at-*"))  # Path.glob gives up on folders that go away
+    return [path for path in found if _time(path) > since]
 
 
 def _time(path: Path) -> float:

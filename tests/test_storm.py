@@ -185,17 +185,17 @@ class suppress_full:  # noqa: N801 it reads as contextlib's do
         return isinstance(error, OSError) and error.errno == 28
 
 
-COUNTS = [pytest.param(1, id="some"), pytest.param(10, id="all", marks=pytest.mark.long)]
+COUNTS = [pytest.param(1, id="some"), pytest.param(25, id="all", marks=pytest.mark.long)]
 
 
 @pytest.mark.parametrize("times", COUNTS)
 def test_kills(times: int, zygote: Zygote, tmp_path: Path) -> None:
-    kills(Storm(zygote, tmp_path, tmp_path / "runs", 400, times), 50 * times)
+    kills(Storm(zygote, tmp_path, tmp_path / "runs", 400, times), 20 * times)
 
 
 @pytest.mark.parametrize("times", COUNTS)
 def test_double_signals(times: int, zygote: Zygote, tmp_path: Path) -> None:
-    signals(Storm(zygote, tmp_path, tmp_path / "runs", 400, times), 20 * times)
+    signals(Storm(zygote, tmp_path, tmp_path / "runs", 400, times), 8 * times)
 
 
 @pytest.fixture
@@ -214,4 +214,4 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("times", COUNTS)
 def test_a_disk_that_fills_up(times: int, zygote: Zygote, disk: Path, tmp_path: Path) -> None:
-    fillings(Storm(zygote, tmp_path, disk / "runs", 400, times), disk, 5 * times)
+    fillings(Storm(zygote, tmp_path, disk / "runs", 400, times), disk, 2 * times)

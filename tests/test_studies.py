@@ -437,6 +437,7 @@ def test_quadratics_run(tmp_path: Path) -> None:
     assert report.report([three], store, tmp_path / "page").stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_mnist_runs_at_a_small_scale(data: Path, tmp_path: Path) -> None:
     write_idx(data / "mnist", 30_000, 100)
     store = Store(tmp_path / "runs")
@@ -450,10 +451,14 @@ def test_mnist_runs_at_a_small_scale(data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @EVERY
-def test_every_study_has_its_page(name: str, tmp_path: Path) -> None:
+def test_every_study_has_its_page(name: str, tmp_path: Path, real_data: Callable[[str], datasets.Dataset]) -> None:
     """From made-up runs: what [report] asks for can be laid out and drawn."""
     found, store = study.read(name, 0.01), Store(tmp_path / "runs")
-    handmade.without_data(found.settings)
+    if any(s.epochs for s in found.settings):  # how many steps those are depends on the samples
+        for dataset in {s.dataset for s in found.settings}:
+            real_data(dataset)
+    else:
+        handmade.without_data(found.settings)
     for s in found.settings:
         rounds = range(0, s.rounds + 1, s.eval_every)
         metrics = (*MEASURED, *(EXACT if s.dataset.startswith("quadratic") else ()))

@@ -145,7 +145,9 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [way if way in ("flip", "gone") else pytest.param(way, marks=pytest.mark.long) for way in WAYS]
+)
 def test_whatever_lies_there_is_told_and_passed_over(
     way: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.offsetbox import AnchoredOffsetbox, HPacker, TextArea
+from matplotlib.offsetbox import AnchoredOffsetbox, HPacker, TextArea, VPacker
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from baton.report.bands import drawn, logs, visible
@@ -14,6 +14,7 @@ from baton.report.grid import Panel
 from baton.report.sheets import Look, Sheet, chosen, places, swept, valued
 from baton.study import Study
 
+LETTERS = 17  # of the smallest print, an inch
 ENDS = ("mean", "low", "high")
 
 
@@ -81,18 +82,31 @@ def _scale(ax: Axes, log: bool) -> None:
         ax.yaxis.set_minor_locator(NullLocator())
 
 
-def above(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study) -> None:
-    """The chosen values, each in its line's colour, above the panel where no curve runs."""
-    field = swept(study)
-    if not field:
-        return
-    named = "" if "," in field else field
-    parts: list[Artist] = [TextArea(named, textprops={"fontsize": 7.5, "color": "#555555"})] if named else []
-    for line, text in chosen(panel, study).items():
-        parts.append(TextArea(_tex(text), textprops={"fontsize": 7.5, "color": look[line].colour}))
-    row = HPacker(children=parts, pad=0, sep=6, align="baseline")
+def above(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study, width: float) -> int:
+    """The chosen values in their lines' colours, above a panel so many inches wide, where no curve runs: how many rows."""
+    field, found = swept(study), chosen(panel, study)
+    if not field or not any(curve.drawn for curve in panel.curves.values()):
+        return 0
+    told = [] if "," in field else [(field, "#555555")]
+    told += [(text, look[line].colour) for line, text in found.items()]
+    rows: list[list[tuple[str, str]]] = [[]]
+    for text, colour in told:
+        if rows[-1] and sum(len(each) + 2 for each, _ in rows[-1]) + len(text) > LETTERS * width:
+            rows.append([])
+        rows[-1].append((text, colour))
+    lines: list[Artist] = [
+        HPacker(
+            children=[TextArea(_tex(text), textprops={"fontsize": 7.5, "color": colour}) for text, colour in row],
+            pad=0,
+            sep=6,
+            align="baseline",
+        )
+        for row in rows
+    ]
+    packed = VPacker(children=lines, pad=0, sep=2, align="left")
     box = {"bbox_to_anchor": (0, 1), "bbox_transform": ax.transAxes, "borderpad": 0.2}
-    ax.add_artist(AnchoredOffsetbox("lower left", child=row, pad=0, frameon=False, **box))  # type: ignore[arg-type]
+    ax.add_artist(AnchoredOffsetbox("lower left", child=packed, pad=0, frameon=False, **box))  # type: ignore[arg-type]
+    return len(rows)
 
 
 def _tex(text: str) -> str:

@@ -16,9 +16,10 @@ from matplotlib.lines import Line2D
 
 from baton.report.axes import above, over_field, over_rounds
 from baton.report.grid import Panel
-from baton.report.sheets import LONG, Look, Sheet, heading, looks, metric_name, places, sheets, swept, valued
+from baton.report.sheets import LONG, Look, Sheet, heading, looks, metric_name, places, sheets, valued
 from baton.study import Study
 
+LINE, FEW = 0.2, 4  # inches of a legend's line; so many of them a panel has room for
 WIDTH, PANEL = 10.8, 3.6  # inches of a whole figure and of a panel, at most
 METADATA: dict[str, dict[str, Any]] = {  # no dates, so that equal figures are equal files
     "svg": {"Date": None, "Creator": None},
@@ -70,7 +71,10 @@ def render(study: Study, sheet: Sheet, suffixes: Sequence[str] = tuple(METADATA)
     height = min(2.45 if sheet.kind == "curves" else 2.05, max(1.65, 0.95 * width)) + _below(study, sheet)
     with style.context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter the font lacks is drawn as a box
-        size = (max(width * across, 5.0), height * down * len(sheet.metrics) + 0.4)
+        wide = max(width * across, 5.0)
+        handles, columns = _legend(look, sheet, wide)
+        told = max(0, -(-len(handles) // columns) - FEW) * LINE
+        size = (wide, height * down * len(sheet.metrics) + 0.4 + told)
         fig = Figure(figsize=size, layout="constrained")
         axes = fig.subplots(down * len(sheet.metrics), across, squeeze=False, sharey="row")
         for row, metric in enumerate(sheet.metrics):
@@ -82,15 +86,18 @@ def render(study: Study, sheet: Sheet, suffixes: Sequence[str] = tuple(METADATA)
                 if row == 0 or down > 1:
                     whole = heading(panels[place], study).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
                     title = "\n".join(textwrap.wrap(whole, max(12, int(width * 11))))
-                    ax.set_title(title, loc="left", pad=15 if swept(study) else 6, parse_math=False)
-                    above(ax, panels[place], look, study)
+                    rows = above(ax, panels[place], look, study, wide / across - 0.7)
+                    ax.set_title(title, loc="left", pad=6 + 9.5 * rows, parse_math=False)
                 if place + across >= len(panels) and row == len(sheet.metrics) - 1:
-                    ax.set_xlabel("round" if sheet.kind == "curves" else LONG.get(sheet.kind, sheet.kind))
+                    below = "round" if sheet.kind == "curves" else LONG.get(sheet.kind, sheet.kind)
+                    ax.set_xlabel("\n".join(textwrap.wrap(below, max(12, int(wide / across * 13)))))
                 if place % across == 0 and len(sheet.metrics) > 1:
                     ax.set_ylabel("\n".join(textwrap.wrap(metric_name(metric), int(height * 11))), fontsize=8)
         if len(sheet.metrics) == 1:
             fig.supylabel(metric_name(sheet.metrics[0]), fontsize=9)
-        _legend(fig, look, sheet)
+        legend = fig.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
         fig.draw_without_rendering()
         fig.set_layout_engine("none")  # laid out once, not again for each format
         return {suffix: save(fig, suffix) for suffix in suffixes}
@@ -113,13 +120,11 @@ def _panel(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study, sheet: S
         over_field(ax, panel, look, study, sheet)
 
 
-def _legend(fig: Figure, look: dict[Any, Look], sheet: Sheet) -> None:
+def _legend(look: dict[Any, Look], sheet: Sheet, wide: float) -> tuple[list[Line2D], int]:
+    """What it names, and in how many columns."""
     shown = _handles(look, sheet.kind != "curves", sheet.panels)
     widest = 0.6 + 0.08 * max(len(str(handle.get_label())) for handle in shown)  # inches, about
-    fits = max(1, int(fig.get_figwidth() / widest))
-    legend = fig.legend(handles=shown, loc="outside upper center", ncols=min(len(shown), fits), frameon=False)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    return shown, min(len(shown), max(1, int(wide / widest)))
 
 
 def save(fig: Figure, suffix: str) -> bytes:

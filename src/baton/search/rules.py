@@ -125,8 +125,10 @@ def cells(study: Study) -> list[Cell]:
 
 
 def candidate(setting: Setting, over: Sequence[str]) -> str:
-    """`lr = 0.1, clip = 10`: the searched fields of a run."""
-    return ", ".join(f"{field} = {_short(value(setting, field))}" for field in over)
+    """`lr = 0.1, clip = 10`: the searched fields of a run, without options that its algorithm does not have."""
+    found = {field: value(setting, field) for field in over}
+    there = {field: x for field, x in found.items() if x is not None} or found
+    return ", ".join(f"{field} = {_short(x)}" for field, x in there.items())
 
 
 def _short(x: Any) -> str:
