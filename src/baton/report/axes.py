@@ -83,7 +83,7 @@ def _scale(ax: Axes, log: bool) -> None:
 
 
 def above(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study, width: float) -> int:
-    """The chosen values in their lines' colours, above a panel so many inches wide, where no curve runs: how many rows."""
+    """The chosen values in their lines' colours, above a panel so many inches wide, where no curve runs: its rows."""
     field, found = swept(study), chosen(panel, study)
     if not field or not any(curve.drawn for curve in panel.curves.values()):
         return 0
