@@ -55,6 +55,7 @@ class Federation:
         s: Setting,
         algorithms: list[str] | None = None,
         lost: Mapping[str, object] = MappingProxyType({"wait": 120.0, "then": "skip"}),
+        norm: float = 0.0,
         **more: object,
     ) -> Plan:
         """The run that is next; algorithms: by each in turn; lost, more: the tables [lost] and [times]."""
@@ -67,17 +68,24 @@ class Federation:
                 "run": run,
                 "lost": dict(lost),
                 "times": {"leg": 15, "ping": 3, **more},
+                "checks": {"norm": norm},
             }
         )
         self.now.save(self.folder)
         (self.folder / "status.json").unlink(missing_ok=True)
         return self.now
 
-    def begin(self, name: str) -> None:
-        """A site's process."""
+    def begin(self, name: str, path: str = "") -> None:
+        """A site's process; path: where it finds modules before all others."""
         kit = self.folder / "kits" / name
-        org = name.replace("-", "_")
-        self.sites[name] = processes.site(kit, name, org, kit / "local" / "site.json", kit / "flare.log").pid
+        org, before = name.replace("-", "_"), os.environ.get("PYTHONPATH")
+        try:
+            if path:
+                os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [path, before]))
+            self.sites[name] = processes.site(kit, name, org, kit / "local" / "site.json", kit / "flare.log").pid
+        finally:
+            os.environ.pop("PYTHONPATH", None)
+            os.environ |= {"PYTHONPATH": before} if before else {}
 
     def kill(self, name: str) -> None:
         """A site, all of it, at once."""

@@ -127,6 +127,47 @@ def test_every_algorithm_is_its_simulation(fed: Federation) -> None:
         same(store, s, simulation(s), exact=not s.algorithm.startswith(("ssl", "splitfed")))
 
 
+LIES = ("nan", "shape", "type", "leaf", "huge", "leg", "steps", "none", "else", "late")
+LIAR = f"""
+import itertools, sys, time
+if "baton.deploy.child" in sys.orig_argv:
+    from baton.deploy.messages import Train
+    from baton.deploy.site import Site
+    from baton.deploy.wire import unpacked
+    from test_deploy_site import bad
+    honest, kinds = Site.handle, itertools.cycle({LIES})
+
+    def handle(self, frame):
+        got = honest(self, frame)
+        if not isinstance(unpacked(frame), Train):
+            return got
+        kind = next(kinds)
+        if kind == "late":
+            time.sleep(60)
+        return bad(kind, bytes(frame), got)
+
+    Site.handle = handle
+"""
+
+
+@pytest.mark.long
+def test_a_site_that_lies_is_not_believed_and_the_chain_goes_on(fed: Federation, tmp_path: Path) -> None:
+    """Every kind of bad reply, one a round, from a real site's training process; nothing is waited for."""
+    (tmp_path / "sitecustomize.py").write_text(LIAR)
+    lost = {"wait": 0.0, "then": "skip"}
+    s = fed.plan(three("sequential", rounds=len(LIES), eval_every=len(LIES)), None, lost, norm=50.0, leg=6).setting
+    fed.kill("site-3")
+    fed.begin("site-3", os.pathsep.join([str(tmp_path), str(Path(__file__).parent)]))
+    try:
+        store = fed.train()
+    finally:
+        fed.kill("site-3")
+        fed.begin("site-3")
+    assert store.read(s.run_id).metrics["lost_legs"][-1] == len(LIES)
+    without = Setting(**{**s.model_dump(), "failures": "clients:who=2", "on_failure": "skip"})
+    same(store, s, simulation(without, real=False))
+
+
 @pytest.mark.long
 def test_a_storm_of_kills_changes_nothing(tmp_path: Path) -> None:
     """A tenth of what `python tests/storm.py` does, or as much as BATON_STORM says."""

@@ -25,8 +25,9 @@ SPECS = [*(spec for spec in examples("algorithm") if spec not in NOT_HERE), "fed
 FEW = ["sequential", "parallel:weighting=size", "scaffold"]
 
 
-def simulation(s: Setting) -> Snapshot:
-    program = Program([simulated(s)], CPU)
+def simulation(s: Setting, real: bool = True) -> Snapshot:
+    """real: the run is one of real sites, and is simulated without what befell it."""
+    program = Program([simulated(s) if real else s], CPU)
     *_, last = advance(program, start(program))
     return still(last)
 
