@@ -179,6 +179,40 @@ def test_a_lost_site_is_skipped_and_joins_again(tmp_path: Path) -> None:
     assert any(place.says == "site-2: no answer in time" for place in seen)
 
 
+class Deserted(Desk):
+    """Everybody is gone from some hop on; a real server's job ends there, and another one begins."""
+
+    def __init__(self, field: Field, hop: int) -> None:
+        self.field, self.left = field, hop
+
+    def check(self, missing: set[str]) -> None:
+        del missing
+        self.left -= 1
+        if not self.left:
+            self.field.gone = set(self.field.sites)
+
+    def deserted(self) -> None:
+        raise Ended
+
+
+@pytest.mark.parametrize("policy", ["skip", "retry:times=2", "abort"])
+@pytest.mark.parametrize("spec", [*FEW, "ssl:cut=1"])
+def test_where_nobody_answers_no_leg_is_lost(spec: str, policy: str, tmp_path: Path) -> None:
+    """A server whose own link is gone does not run on alone to the end."""
+    s, store = setting(spec, on_failure=policy), Store(tmp_path / "runs")
+    field, ends = Field(s, tmp_path), 0
+    for hop in (1, 2, 3, 4, 100):
+        field.gone = set()
+        try:
+            train(s, field, store, Deserted(field, hop))
+            break
+        except Ended:
+            ends += 1
+    assert ends >= 2
+    same(store, s, simulation(s), exact=not spec.startswith("ssl"))
+    assert store.read(s.run_id).metrics["lost_legs"][-1] == 0
+
+
 def test_sites_that_restart_find_what_they_kept(tmp_path: Path) -> None:
     s, store = setting("scaffold"), Store(tmp_path / "runs")
     field = Field(s, tmp_path)

@@ -9,7 +9,7 @@ from baton.seam import Cohort, Sites, State
 
 
 def fedprox(*, mu: Tensor = lane(0.01, least=0.0), weighting: str = "uniform") -> Algorithm:
-    """Each local step adds mu (x - the round's model); results are averaged. mu = 0 is parallel."""
+    """Each local step adds mu (x - the round's model); results are averaged (Li et al., 2020). mu = 0 is parallel."""
     check_weighting("fedprox", weighting)
     pull = mu if bool((mu > 0).any()) else None
 

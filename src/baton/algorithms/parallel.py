@@ -9,7 +9,7 @@ from baton.seam import Cohort, Sites, State
 
 
 def parallel(*, weighting: str = "uniform", server_lr: Tensor = lane(1.0, above=0.0)) -> Algorithm:
-    """All participants start from the same model and their results are averaged.
+    """All participants start from the same model; results are averaged (Algorithm 2; McMahan et al., 2017).
 
     weighting=uniform is Algorithm 2's plain mean; size weights each participant by its number of samples, as the
     published runs do. The server moves from x to the average by the factor server_lr.

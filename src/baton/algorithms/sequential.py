@@ -17,7 +17,7 @@ def sequential(
     last: int = 1,
     ema: float = 0.0,
 ) -> Algorithm:
-    """The model is handed from client to client; the last one's is the next round's.
+    """The model is handed from client to client, and on to the next round (Algorithm 1; Chang et al., 2018).
 
     mu: each step adds mu (y - the model handed over), FedProx's pull in a chain. decay: the learning rate is decay^i at
     the i-th client (Balachandar et al., 2020). last: a round ends with the mean of its last so many models (SWA,

@@ -20,7 +20,7 @@ def splitfed(
     smash_noise: float = 0.0,
     passes: int = 0,
 ) -> Algorithm:
-    """Version 1: a server side for each participant. Version 2: one server side, trained client after client."""
+    """1: a server side for each participant; 2: one, trained client after client (Thapa et al., 2022)."""
     if version not in (1, 2):
         raise BadInput(f"algorithm: splitfed has version={version}; 1 or 2 is right")
     check_weighting("splitfed", weighting)

@@ -17,7 +17,7 @@ def ssl(
     smash_noise: float = 0.0,
     passes: int = 0,
 ) -> Algorithm:
-    """Sequential training with split legs: the server keeps its side, clients hand theirs on.
+    """Sequential training with split legs: clients hand their side on (the paper's appendix; Gupta and Raskar, 2018).
 
     relay: from client to client, or by way of the server; the numbers are the same, the traffic is not.
     """

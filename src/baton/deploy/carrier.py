@@ -1,7 +1,7 @@
 """Legs of one run carried to its sites: sent, waited for, and believed only once they were checked."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torch import Tensor
@@ -77,6 +77,11 @@ class Carrier:
                     continue
             time.sleep(min(PAUSE, max(0.0, end - time.monotonic())))
         return last
+
+    def deserted(self, sites: Iterable[str]) -> bool:
+        """Whether all of these are missing, and no other one answers."""
+        others = [site for site in self.rules.sites if site not in self.missing]
+        return self.missing.issuperset(sites) and not self.transport.ping(others or self.rules.sites, self.rules.ping)
 
     def _passing(self, got: bytes) -> bool:
         """Whether a refusal is worth waiting for."""

@@ -176,6 +176,8 @@ class Coordinator:
         if at.round % s.eval_every and at.round != s.rounds:
             return at
         found = measure.measured(self.carrier, s, at, order, self.server.like)
+        if self.carrier.deserted(self.rules.sites):
+            self.desk.deserted()
         self.rows |= found.rows
         return at._replace(history=at.history.then(at.round, found.values | measure.columns(account.columns())))
 
@@ -225,6 +227,8 @@ class Coordinator:
             done = self.carrier.legs(tasks)  # type: ignore[assignment]
         for j, outcome in done:
             task, order = tasks[j], orders[places[j]]
+            if outcome.answer is None and self.carrier.deserted([self.rules.sites[outcome.client]]):
+                self.desk.deserted()
             if outcome.answer is None and self.rules.later and len(orders) == 1:
                 outcome = self._instead(task, outcome)
             self.answers.put(task.leg, outcome)

@@ -41,3 +41,6 @@ class Desk:
 
         missing: sites that do not answer here.
         """
+
+    def deserted(self) -> None:
+        """Told where a leg is lost and no other site answers either; raises Ended where the run is to be begun anew."""

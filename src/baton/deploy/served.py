@@ -56,6 +56,10 @@ class Folder(Desk):
         if back:
             raise Ended(f"again: {', '.join(sorted(back))} is back")
 
+    def deserted(self) -> None:
+        """It is the server's own link that is gone, or nobody is there: not to be taken for legs that are lost."""
+        raise Ended("again: no site answers")
+
 
 def read(path: Path) -> dict[str, Any]:
     """A small table; empty where there is none."""
