@@ -17,7 +17,7 @@ from baton.errors import BadInput
 from baton.setting import Setting
 from baton.simulate.engine import Program, advance, start
 from baton.store import Snapshot, Store
-from contracts.examples import CPU, examples, still
+from contracts.examples import CPU, cases, examples, still
 from federation import Field, rules, setting, simulated, train
 
 NOT_HERE = ("alone", "pooled")
@@ -38,7 +38,7 @@ def same(store: Store, s: Setting, at: Snapshot, exact: bool = True) -> None:
     torch.testing.assert_close(store.params(s.run_id), {n: x[0] for n, x in at.state.model.items()}, **close)
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", cases(SPECS))
 def test_deployed_it_is_the_simulated_run(spec: str, tmp_path: Path) -> None:
     """Parameters to the bit (split legs: to rounding), metrics and modelled traffic too."""
     s, store = setting(spec), Store(tmp_path / "runs")

@@ -22,7 +22,8 @@ def typed(text: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("page", ["guides/own.md", pytest.param("guides/compare.md", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("page", ["guides/own.md", "guides/compare.md"])
 def test_a_guides_examples_run(page: str, tmp_path: Path) -> None:
     blocks = BLOCK.findall((ROOT / "docs" / page).read_text())
     for kind, text in blocks:

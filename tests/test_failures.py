@@ -24,7 +24,7 @@ from baton.simulate.kept import Kept, laid_out
 from baton.simulate.simulation import Simulation
 from baton.store import Snapshot, Store
 from baton.store.snapshot import named
-from contracts.examples import CPU, examples, finish, stages, still
+from contracts.examples import CPU, cases, examples, finish, stages, still
 from test_sweep import BASE, files
 from test_sweep import finish as swept
 
@@ -184,7 +184,7 @@ def test_any_other_client_is_as_likely() -> None:
 # where all samples are in one place there is no leg to lose
 SPECS = [*(spec for spec in examples("algorithm") if spec != "pooled"), "fedseq:groups=2", "fedseq:groups=4"]
 SHORT = ("sequential", "parallel:weighting=size", "fedavgm", "scaffold", "fedseq:groups=2", "splitfed:cut=1")
-CASES = [spec if spec in SHORT else pytest.param(spec, marks=pytest.mark.long) for spec in SPECS]
+CASES = cases(SPECS, SHORT)
 EVERY = pytest.mark.parametrize("spec", CASES)
 
 
@@ -243,11 +243,7 @@ CLOCKS = ("fedavgm", "fedad", "fedyogi", "feddc", "pairgrab", "flgrab")  # what 
 
 @pytest.mark.parametrize(
     "spec",
-    [
-        s if s in SHORT else pytest.param(s, marks=pytest.mark.long)
-        for s in SPECS
-        if (not s.startswith("fedseq") or "groups=1" in s) and not s.startswith(PLACES)
-    ],
+    cases([s for s in SPECS if (not s.startswith("fedseq") or "groups=1" in s) and not s.startswith(PLACES)], SHORT),
 )
 def test_what_does_not_come_back_might_as_well_not_take_part(spec: str) -> None:
     """A chain hands on what was there, an average is over what came, server and clients learn from what came."""
@@ -309,7 +305,7 @@ def test_chains_hand_on_and_count_by_who_came(weighting: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "on_failure"),
     [
-        *(pytest.param(spec, "skip", marks=[] if spec in SHORT else [pytest.mark.long]) for spec in SPECS),
+        *cases([(spec, "skip") for spec in SPECS], [(spec, "skip") for spec in SHORT]),
         *(("scaffold", name) for name in ("retry:times=1", "reroute:times=2", "abort")),
     ],
 )

@@ -17,7 +17,7 @@ from baton.nn import KeyedDropout, Net
 from baton.seam import Cohort
 from baton.setting import Setting
 from baton.simulate.engine import Program, Snapshot
-from contracts.examples import CPU, examples, finish, series, stages
+from contracts.examples import CPU, cases, examples, finish, series, stages
 from steps import drawn_at, sites_of
 from user_modules import two_dropouts
 
@@ -399,7 +399,7 @@ def test_a_module_is_initialised_from_its_lanes_seed_alone() -> None:
     assert torch.equal(net.init([6])["weight"][0], three["weight"][1])
 
 
-@pytest.mark.parametrize("spec", examples("algorithm"))
+@pytest.mark.parametrize("spec", cases(examples("algorithm")))
 def test_every_algorithm_takes_momentum_a_rate_that_changes_and_epochs(spec: str) -> None:
     """Of two lanes each is as it is alone, and neither is what it would be without them."""
     base = {"clients": 8, "participants": 4, "rounds": 3, "eval_every": 3, "lr": 0.05, "model": "mlp:hidden=6"}

@@ -1,5 +1,7 @@
 """The field's methods against what they did not write: exact limits, closed forms, plain PyTorch."""
 
+from functools import cache
+
 import pytest
 import torch
 from torch import Tensor
@@ -21,6 +23,7 @@ WORLDS = {
 EVERYWHERE = pytest.mark.parametrize("world", WORLDS)
 
 
+@cache  # a limit is compared with many
 def trained(spec: str, world: str, **more: object) -> Snapshot:
     base = {"participants": 6, "local_steps": 3, "rounds": 4, "lr": 0.05, "clip": 1.0, "weight_decay": 0.01}
     return finish([Setting(**{**WORLDS[world], **base, "seed": s, "algorithm": spec, **more}) for s in (1, 2)])[1]

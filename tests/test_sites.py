@@ -18,7 +18,7 @@ from baton.sites.halves import Message
 from baton.sites.server import Server
 from baton.sites.visit import Answer, Order, Own, visit
 from baton.store import Snapshot
-from contracts.examples import CPU, examples
+from contracts.examples import CPU, cases, examples
 from site_process import Hold, Told, serve
 
 CLIENTS = 5
@@ -126,7 +126,7 @@ def compare(s: Setting, pipes: Sequence[Connection], exact: bool) -> None:
 
 
 SHORT = ("fedprox:mu=0.3", "scaffold", "fedseq:groups=2", "ssl:cut=1,head=4,smash_noise=0.1", "splitfed:cut=1")
-CASES = [spec if spec in SHORT else pytest.param(spec, marks=pytest.mark.long) for spec in SPECS]
+CASES = cases(SPECS, SHORT)
 
 
 @pytest.mark.parametrize("spec", CASES)

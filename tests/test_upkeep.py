@@ -21,6 +21,7 @@ from baton.errors import BadInput
 from baton.setting import Setting
 from baton.store import Store, upkeep
 from baton.sweep import sweep
+from contracts.examples import cases
 from test_sweep import files
 
 CPU = torch.device("cpu")
@@ -145,9 +146,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize(
-    "way", [way if way in ("flip", "gone") else pytest.param(way, marks=pytest.mark.long) for way in WAYS]
-)
+@pytest.mark.parametrize("way", cases(list(WAYS), ["flip", "gone"]))
 def test_whatever_lies_there_is_told_and_passed_over(
     way: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -267,6 +268,20 @@ def examples(room: str) -> list[str]:
     stale = set(SPECS[room]) - set(ROOMS[room])
     assert not stale, f"tests/contracts/examples.py has {room} examples for {sorted(stale)}, which are not registered"
     return [spec for name in ROOMS[room] if name not in ON_DISK for spec in SPECS[room].get(name, [name])]
+
+
+def cases(every: Sequence[Any], few: Sequence[Any] = ()) -> list[Any]:
+    """All of them, of which a few always run, the others in the long tests; few: left out, the first of each name.
+
+    A case is a spec, or several arguments that begin with one.
+    """
+
+    def several(case: Any) -> tuple[Any, ...]:
+        return case if isinstance(case, tuple) else (case,)
+
+    first = {several(case)[0].partition(":")[0]: case for case in reversed(every)}
+    always = set(few or first.values())
+    return [case if case in always else pytest.param(*several(case), marks=pytest.mark.long) for case in every]
 
 
 def data_for(room: str, spec: str) -> str:

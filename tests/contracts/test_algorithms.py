@@ -20,9 +20,9 @@ from baton.simulate.kept import Kept, laid_out
 from baton.simulate.simulation import Simulation
 from baton.store import History, Snapshot
 from baton.store.snapshot import named
-from contracts.examples import BAD, CPU, examples, finish, missing, refused, stages
+from contracts.examples import BAD, CPU, cases, examples, finish, missing, refused, stages
 
-EVERY = pytest.mark.parametrize("spec", examples("algorithm"))
+EVERY = pytest.mark.parametrize("spec", cases(examples("algorithm")))
 WORLDS = {
     "digits": {"model": "mlp:hidden=6", "clients": 8, "partition": "dirichlet:alpha=0.5", "dtype": "float64"},
     "quadratics": {"dataset": "quadratic_random:dim=3,sigma=1", "clients": 8},
@@ -30,7 +30,10 @@ WORLDS = {
 SPLIT = ("ssl", "splitfed")  # a quadratic has no layers to cut between
 EVERYWHERE = pytest.mark.parametrize(
     ("spec", "world"),
-    [(s, w) for s in examples("algorithm") for w in WORLDS if w == "digits" or not s.startswith(SPLIT)],
+    [
+        *cases([(s, "digits") for s in examples("algorithm")]),
+        *((s, "quadratics") for s in examples("algorithm") if not s.startswith(SPLIT)),
+    ],
 )
 
 
