@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from baton.algorithms import Algorithm
 from baton.lanes import Params
+from baton.nn.watched import Watched
 from baton.seam import Cohort, Facts, Now, Reply, State
 
 BLIND = {"new_ones", "new_zeros", "new_empty", "new_full", "ones_like", "zeros_like", "empty_like", "full_like"}
@@ -59,7 +59,7 @@ class _Origin(NamedTuple):
     raw: int | None  # the call whose answer it is, unchanged; SERVER or CLIENT: as the round began; None: computed
 
 
-class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Seen(Watched):
     """Follows tensors through operations, by the memory they lie in."""
 
     def __init__(self) -> None:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from baton import algorithms, clients, datasets, ledger, limits, metrics, rng
@@ -15,6 +14,7 @@ from baton.algorithms import Algorithm
 from baton.datasets import Dataset
 from baton.errors import BadInput
 from baton.nn import Net
+from baton.nn.watched import Watched
 from baton.seam import Now
 from baton.setting import Setting
 from baton.simulate.engine import first
@@ -191,7 +191,7 @@ def _peak(setting: Setting, legs: int, steps: int, device: torch.device, nets: N
     return int(found.peak) + sum(drawers) + sum(leaf.nbytes for leaf in at.clients.values())
 
 
-class Allocated(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Allocated(Watched):
     """Counts the bytes of tensors that operations inside it make, while they live."""
 
     def __init__(self) -> None:
