@@ -17,10 +17,10 @@ federation: .venv/ready
 	$(BIN)/baton deploy demo
 
 test: .venv/ready
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 test-long: .venv/ready
-	$(BIN)/pytest -n 2 -m 'long or not long'
+	$(BIN)/pytest -n 2 --dist worksteal -m 'long or not long'
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -303,6 +303,7 @@ def test_list_says_what_each_does_in_lines_that_fit(monkeypatch: pytest.MonkeyPa
     ]
 
 
+@pytest.mark.long
 def test_runs_are_chosen_and_sorted(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(STUDY.format(rounds=10))
     baton("sweep", "s.toml", "-q", cwd=tmp_path)
@@ -331,10 +332,10 @@ def test_runs_are_chosen_and_sorted(tmp_path: Path) -> None:
     "words",
     [
         ["bounds"],
-        ["bounds", "--table"],
+        pytest.param(["bounds", "--table"], marks=pytest.mark.long),
         ["constants", "-d", "quadratic", "--only", "L"],
-        ["drift", "-d", "quadratic", "-R", "2", "--draws", "2"],
-        ["advise", "-d", "quadratic", "-R", "4", "--no-bounds"],
+        pytest.param(["drift", "-d", "quadratic", "-R", "2", "--draws", "2"], marks=pytest.mark.long),
+        pytest.param(["advise", "-d", "quadratic", "-R", "4", "--no-bounds"], marks=pytest.mark.long),
     ],
 )
 def test_quiet_keeps_the_answer(words: list[str], tmp_path: Path) -> None:

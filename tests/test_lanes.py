@@ -399,7 +399,19 @@ def test_a_module_is_initialised_from_its_lanes_seed_alone() -> None:
     assert torch.equal(net.init([6])["weight"][0], three["weight"][1])
 
 
-@pytest.mark.parametrize("spec", cases(examples("algorithm")))
+ALWAYS = (
+    "sequential",
+    "parallel",
+    "scaffold",
+    "fednova",
+    "fedadam:server_lr=0.01",
+    "switch:after=2",
+    "pairgrab",
+    "ssl:cut=1",
+)
+
+
+@pytest.mark.parametrize("spec", cases(examples("algorithm"), ALWAYS))
 def test_every_algorithm_takes_momentum_a_rate_that_changes_and_epochs(spec: str) -> None:
     """Of two lanes each is as it is alone, and neither is what it would be without them."""
     base = {"clients": 8, "participants": 4, "rounds": 3, "eval_every": 3, "lr": 0.05, "model": "mlp:hidden=6"}

@@ -24,7 +24,7 @@ from baton.simulate.simulation import Simulation
 from baton.store import Store
 from baton.store.columns import BYTES
 from baton.store.files import save
-from contracts.examples import CPU, examples, finish
+from contracts.examples import CPU, cases, examples, finish
 from heard import Heard, hear
 from steps import step_of
 from test_leg import lanes_of, table
@@ -182,7 +182,7 @@ REGISTERED = [
 ]
 
 
-@pytest.mark.parametrize("spec", [*REGISTERED, "fedseq:groups=4", *(f"own_rounds:{own}" for own in OWN)])
+@pytest.mark.parametrize("spec", [*cases(REGISTERED), "fedseq:groups=4", *(f"own_rounds:{own}" for own in OWN)])
 def test_bytes_are_what_real_rounds_hand_over(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the second round on: who holds the first model is nobody's to say."""
     monkeypatch.setenv("BATON_NATIVE", "0")  # in C nobody listens

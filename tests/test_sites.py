@@ -134,7 +134,7 @@ def test_one_process_a_client_is_the_simulation(spec: str, pipes: list[Connectio
     compare(setting(spec), pipes, exact=not spec.startswith(("ssl", "splitfed")))
 
 
-@pytest.mark.parametrize("spec", CASES)
+@pytest.mark.parametrize("spec", cases(SPECS, SHORT[:2]))
 def test_in_double_precision_with_every_term(spec: str, pipes: list[Connection]) -> None:
     more = {"dtype": "float64", "momentum": 0.4, "lr_schedule": "exponential:factor=0.8", "sampling": "replacement"}
     compare(setting(spec, **more), pipes, exact=False)
