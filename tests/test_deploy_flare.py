@@ -127,6 +127,21 @@ def test_every_algorithm_is_its_simulation(fed: Federation) -> None:
         same(store, s, simulation(s), exact=not s.algorithm.startswith(("ssl", "splitfed")))
 
 
+@pytest.mark.long
+def test_noise_on_legs_is_drawn_from_each_sites_own_secret(fed: Federation) -> None:
+    """With dp a site writes every leg into its books, and what comes out is not what a simulation could draw."""
+    s = fed.plan(three("sequential", dp="gaussian:clip=0.5,noise=0.1")).setting
+    store = fed.train()
+    with pytest.raises(AssertionError):
+        same(store, s, simulation(s))
+    secrets = set()
+    for name in NAMES:
+        kept = fed.folder / "kits" / name / "kept"
+        assert len((kept / "released.csv").read_text().splitlines()) == s.rounds
+        secrets.add((kept / "secret").read_bytes())
+    assert len(secrets) == len(NAMES)
+
+
 LIES = ("nan", "shape", "type", "leaf", "huge", "leg", "steps", "none", "else", "late")
 LIAR = f"""
 import itertools, sys, time

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,7 +10,7 @@ from baton.cli import symbols as s
 from baton.cli.common import Json, app, print_json
 
 if TYPE_CHECKING:
-    from baton.theory import Chain
+    from baton.theory import Chain, Cost
 
 Out = Annotated[
     Path | None,
@@ -39,8 +39,7 @@ def orders(
     """
     from baton import theory
 
-    given = {"mu": mu, "zeta": zeta, "D": D, "M": clients, "K": local_steps, "L": L, "sigma": sigma}
-    p = theory.chain(**given, R=rounds, S=participants or 0)  # type: ignore[arg-type]
+    p = theory.chain(mu=mu, zeta=zeta, D=D, M=clients, K=local_steps, R=rounds, L=L, sigma=sigma, S=participants or 0)
     if out is not None:
         from baton.report import ordered, overlaid
         from baton.store import write
@@ -48,46 +47,40 @@ def orders(
         form = overlaid.suffix(out)
         out.parent.mkdir(parents=True, exist_ok=True)
         write(out, ordered.figure(p, form))
-    found = _found(p)
-    print_json({"constants": p._asdict(), "orders": found}) if as_json else print(*_lines(p, found), sep="\n")
+    found = theory.costs(p)
+    if as_json:
+        print_json({"constants": p._asdict(), "orders": [_plain(cost) for cost in found]})
+    else:
+        print(*_lines(p, found), sep="\n")
 
 
-def _found(p: "Chain") -> list[dict[str, Any]]:
-    from math import isfinite
-
-    from baton.theory import ORDER_RATES, least_error, order_bound, order_error
-
-    rows = []
-    for order, rate in ORDER_RATES.items():
-        bound, error = least_error(order_bound, order, p), least_error(order_error, order, p)
-        there = isfinite(bound.error)
-        rows.append(
-            {
-                "order": order,
-                "falls_as": rate,
-                "bound": bound.error if there else None,
-                "bound_lr": bound.eta if there else None,
-                "quadratics": error.error,
-                "quadratics_lr": error.eta,
-            }
-        )
-    return rows
+def _plain(cost: "Cost") -> dict[str, str | float | None]:
+    """JSON has no nan."""
+    there = cost.bound.error == cost.bound.error
+    return {
+        "order": cost.order,
+        "falls_as": cost.falls_as,
+        "bound": cost.bound.error if there else None,
+        "bound_lr": cost.bound.eta if there else None,
+        "quadratics": cost.quadratics.error,
+        "quadratics_lr": cost.quadratics.eta,
+    }
 
 
-def _lines(p: "Chain", rows: list[dict[str, Any]]) -> list[str]:
+def _lines(p: "Chain", found: "list[Cost]") -> list[str]:
     from baton.cli.table import Column, lines, width
 
-    def column(name: str) -> list[str]:
-        return ["-" if row[name] is None else f"{row[name]:.4g}" for row in rows]
+    def written(values: list[float]) -> list[str]:
+        return [f"{x:.4g}" if x == x else "-" for x in values]
 
     told = ", ".join(f"{name} = {value:g}" for name, value in p._asdict().items() if name != "epochs")
     columns = [
-        Column("schedule", [row["order"] for row in rows], left=True),
-        Column("on quadratics\nfalls as", [row["falls_as"] for row in rows], left=True),
-        Column("exact error\nthere", column("quadratics")),
-        Column("at lr", column("quadratics_lr")),
-        Column("bound, for\nall problems", column("bound")),
-        Column("at lr", column("bound_lr")),
+        Column("schedule", [cost.order for cost in found], left=True),
+        Column("on quadratics\nfalls as", [cost.falls_as for cost in found], left=True),
+        Column("exact error\nthere", written([cost.quadratics.error for cost in found])),
+        Column("at lr", written([cost.quadratics.eta for cost in found])),
+        Column("bound, for\nall problems", written([cost.bound.error for cost in found])),
+        Column("at lr", written([cost.bound.eta for cost in found])),
     ]
     note = (
         f"E[F(x) - F*] of a chain after {p.epochs:,} epochs (all clients once), at its best learning rate. The "

@@ -52,6 +52,15 @@ class Least(NamedTuple):
     eta: float
 
 
+class Cost(NamedTuple):
+    """What an order costs, at its best rate: at most on all problems, and exactly on the quadratics."""
+
+    order: str
+    falls_as: str
+    bound: Least  # nan where there is none
+    quadratics: Least
+
+
 def chain(
     *, mu: float, zeta: float, D: float, M: int, K: int, R: int, L: float | None = None, sigma: float = 0.0, S: int = 0
 ) -> Chain:
@@ -134,6 +143,14 @@ def least_error(error: Callable[[str, Chain, Floats], Floats], order: str, p: Ch
     low, high = rates[max(best - 1, 0)], rates[min(best + 1, FINE - 1)]
     eta = float(minimiser(lambda rate: error(order, p, rate), low, high))
     return Least(float(error(order, p, np.asarray(eta))), eta)
+
+
+def costs(p: Chain) -> list[Cost]:
+    """Of every order."""
+    return [
+        Cost(order, rate, least_error(order_bound, order, p), least_error(order_error, order, p))
+        for order, rate in ORDER_RATES.items()
+    ]
 
 
 def _log_left(part: Floats) -> Floats:
