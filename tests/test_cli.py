@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic_core import SchemaError, SchemaValidator
 from typer.testing import CliRunner
 
 import processes
@@ -353,3 +355,14 @@ def test_progress_shows_the_metric_and_memory_only_where_it_is_the_reason() -> N
     assert call._cut([1], 1, 1 << 30) == "training 1 run"
     assert call._cut([3, 4], 2, 1 << 30) == "training 7 runs in 2 chunks of at most 4"
     assert call._cut([3, 4], 1, 1 << 30) == "training 7 runs in 2 chunks of at most 4, to fit 1.0 GiB"
+
+
+def test_ctrl_c_while_classes_are_built_ends_as_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pydantic makes an error of its own of it, which names it."""
+    monkeypatch.setattr(cli, "app", partial(SchemaValidator, {"type": "KeyboardInterrupt"}))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
+    monkeypatch.setattr(cli, "app", partial(SchemaValidator, {"type": "something else"}))
+    with pytest.raises(SchemaError):
+        cli.main()

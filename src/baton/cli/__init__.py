@@ -72,6 +72,15 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         print(f"baton: {where}{error.strerror or error}{_hint(error)}", file=sys.stderr)
         raise SystemExit(1) from None
+    except Exception as error:
+        if _stopped_while_it_loads(error):
+            raise SystemExit(130) from None
+        raise
+
+
+def _stopped_while_it_loads(error: Exception) -> bool:
+    """Ctrl-C while pydantic builds its classes comes out as an error of pydantic's."""
+    return type(error).__name__ == "SchemaError" and "KeyboardInterrupt" in str(error)
 
 
 def _hint(error: OSError) -> str:

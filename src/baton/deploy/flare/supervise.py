@@ -56,7 +56,7 @@ class Supervisor:
         """One job after another."""
         self._serve()
         self._alone()
-        futile, before = 0, None
+        futile, before, since = 0, None, time.monotonic()
         while not self._complete():
             self._gather()
             ended = self._job()
@@ -67,8 +67,9 @@ class Supervisor:
             if not self._complete():
                 self.say(f"{ended['why']}; going on")
                 now = self._progress()
-                futile, before = (futile + 1 if now == before else 0), now
-                if futile >= FUTILE:
+                futile, since = (futile + 1, since) if now == before else (0, time.monotonic())
+                before = now
+                if futile >= FUTILE and time.monotonic() - since > self.plan.wait:  # so long it may take to be back
                     raise BadInput(f"deploy: {FUTILE} jobs ended without a hop; {self.folder / 'server.log'} says why")
         self.say(f"complete: {self._called()}, in {self.folder / 'runs'}")
 
