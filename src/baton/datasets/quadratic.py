@@ -124,7 +124,7 @@ def _check_family(clients: int, dim: int, L: float, mu: float, zeta: float, delt
 def sides(clients: int, *, mu: float = 1.0, zeta: float = 1.0) -> Dataset:
     """F_m(x) = mu/2 x^2 + zeta x for the first half of the clients, mu/2 x^2 - zeta x for the other.
 
-    On these no order of clients does better than its lower bound: baton orders.
+    Lower bounds on what orders of clients cost are proved with these: baton orders.
     """
     if clients % 2:
         raise BadInput(f"clients: {clients}; quadratic_sides has as many on either side: an even number is right")

@@ -1,4 +1,4 @@
-"""What the order of clients costs: a bound for each, and the quadratics on which it cannot be better.
+"""What the order of clients costs: a bound for each, and its exact error on the quadratics of the lower bounds.
 
 A chain through all M clients, K steps each, is an epoch: E = R S / M of them in R rounds. Every F_m is mu-strongly
 convex and L-smooth, gradient noise sigma, zeta that of the optimum; eta is the step's own learning rate, at most 1/L.
