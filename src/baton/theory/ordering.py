@@ -30,6 +30,7 @@ ORDER_RATES = {  # schedule -> how its least error falls on the quadratics, with
 }
 ORDERS = tuple(ORDER_RATES)
 FINE = 300  # rates that are tried between the least and the largest one, before the best is looked for between them
+ROOM = 10_000_000  # numbers at once: a rate has one a step of an epoch
 
 
 class Chain(NamedTuple):
@@ -136,7 +137,8 @@ def least_error(error: Callable[[str, Chain, Floats], Floats], order: str, p: Ch
     """At the learning rate, up to 1/L, where an error or a bound is least."""
     most = 1 / p.L
     rates = np.geomspace(most * 1e-3 / (p.M * p.K * p.epochs), most, FINE)
-    found = error(order, p, rates)
+    pieces = min(FINE, 1 + FINE * p.M * p.K // ROOM)
+    found = np.concatenate([error(order, p, some) for some in np.array_split(rates, pieces)])
     if np.isnan(found).all():
         return Least(float("nan"), float("nan"))
     best = int(np.nanargmin(found))
