@@ -11,6 +11,7 @@ from torch import Tensor
 from baton import rng
 from baton.lanes import Params
 from baton.nn.cuda import launch, small
+from baton.nn.cuda.early import programs
 from baton.nn.cuda.recipe import Op, Recipe
 from baton.nn.cuda.rule import Rule
 from baton.nn.cuda.tiles import Tile
@@ -107,7 +108,7 @@ class Kernels:
         shape = (c, h, w) if self.recipe.flat else (h, w, c)
         out = torch.empty((lanes, batch, *shape), dtype=self.dtype, device=pool.device)
         block = min(1024, _up(h * w))
-        small.samples[(lanes * batch, -(-h * w // block))](
+        programs(small.samples, (lanes * batch, -(-h * w // block)))(
             *(pool, places, places if key is None else key, self._constant(scale, pool), self._constant(shift, pool)),
             *(out, batch, c, h, w),
             AUGMENT=key is not None,
@@ -187,7 +188,7 @@ class Kernels:
         classes = logits.shape[-1]
         out = torch.empty(logits.shape, dtype=self.dtype, device=logits.device)
         rows = min(32, _up(batch))
-        small.loss_gradient[(-(-batch // rows), lanes)](
+        programs(small.loss_gradient, (-(-batch // rows), lanes))(
             *(logits, y, weight, out, batch, classes), BN=_up(classes), BB=rows, BLOCK=_up(batch)
         )
         return out
@@ -212,7 +213,7 @@ class Kernels:
             raise ValueError("momentum: velocities are written over, so they must be an arena")
         if squares is None:
             squares = torch.empty((lanes, -(-size // (4 * BLOCK))), device=flat.device)
-            small.squares_of[(squares.shape[1], lanes)](g, squares, size, BLOCK=4 * BLOCK)
+            programs(small.squares_of, (squares.shape[1], lanes))(g, squares, size, BLOCK=4 * BLOCK)
         copy = self.precision == "bf16"
         if into is None:
             new = torch.empty_like(flat)
@@ -222,7 +223,7 @@ class Kernels:
         if not copy and into[0].data_ptr() != into[1].data_ptr():
             raise ValueError("into: products read the arena itself, which must be given twice")
         slots = squares.shape[1]
-        small.step[(-(-size // (2 * BLOCK)), lanes)](
+        programs(small.step, (-(-size // (2 * BLOCK)), lanes))(
             *(flat, g, squares, lr, clip, decay, pull, anchor, shift, _plain(momentum, torch.float32), velocity),
             *(*into, size, slots, lanes // len(anchor), lanes // len(shift)),
             PULL=rule.pull is not None,
@@ -240,7 +241,7 @@ class Kernels:
         own = shift is not None and len(shift) == lanes
         out = shift if shift is not None and own else torch.empty_like(end)
         given, many = (end, 1) if shift is None else (shift, lanes // len(shift))
-        small.direction[(-(-size // (2 * BLOCK)), lanes)](
+        programs(small.direction, (-(-size // (2 * BLOCK)), lanes))(
             *(start, end, given, _plain(inverse, torch.float32), out, size, lanes // len(start), many),
             SHIFT=shift is not None,
             BLOCK=2 * BLOCK,
@@ -413,7 +414,7 @@ class _Backward:
         """(gradient, sums of squares), when all of it is there."""
         if len(self.table):
             with self.beside():
-                small.sum_parts[(len(self.table), self.lanes)](
+                programs(small.sum_parts, (len(self.table), self.lanes))(
                     *(self.g, self.work, self.table, self.squares, self.g.shape[1], self.squares.shape[1]),
                     *(self.parts_slot,),
                     BLOCK=BLOCK,

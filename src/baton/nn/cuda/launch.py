@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from baton.nn.cuda import products, small, tiles
+from baton.nn.cuda.early import programs
 from baton.nn.cuda.recipe import ALIGN, Leaf, Op
 from baton.nn.cuda.tiles import Tile
 
@@ -51,7 +52,7 @@ def forward(
     after = {"BIAS": op.bias != "", "RESIDUAL": residual is not None, "RELU": op.relu, "POOL": op.pool}
     after |= {"KEEP": which is not None, "FLAT": op.flat}
     grid = (-(-rows // tile.m) * -(-o // tile.n), tile.splits, lanes)
-    products.forward[grid](
+    programs(products.forward, grid)(
         *(x, operands, flat, added, out, seen, work, _lane(x, lanes), _lane(added, lanes), flat.shape[1]),
         *(leaves[op.weight].at, b_at, rows, h, w, c, ho, wo, o, op.size, op.stride, op.padding),
         **after,
@@ -59,7 +60,7 @@ def forward(
     )
     if tile.splits > 1:
         bm, bn = 16, min(64, tile.n)
-        products.sum_forward[(-(-rows // bm) * -(-o // bn), 1, lanes)](
+        programs(products.sum_forward, (-(-rows // bm) * -(-o // bn), 1, lanes))(
             *(flat, added, out, seen, work, _lane(added, lanes), flat.shape[1], b_at, rows, ho, wo, o),
             **after,
             SPLITS=tile.splits,
@@ -122,7 +123,7 @@ def to_input(
         tile = tile._replace(splits=1)
     work = torch.empty((tile.splits, lanes, rows, c), device=d.device) if tile.splits > 1 else target.out
     x, other, which, out = target.tensors()
-    products.to_input[(-(-rows // tile.m) * -(-c // tile.n) * s * s, tile.splits, lanes)](
+    programs(products.to_input, (-(-rows // tile.m) * -(-c // tile.n) * s * s, tile.splits, lanes))(
         *(d, operands, x, other, which, out, work, operands.shape[1], leaves[op.weight].at, rows, target.scale),
         *(h, w, c, ho, wo, o, op.size, s, op.padding),
         **target.flags(),
@@ -137,7 +138,7 @@ def _summed(
     x, other, which, out = target.tensors()
     c, h, w = image
     rows, bm, bn = batch * h * w, 16, min(64, max(16, 1 << (c - 1).bit_length()))
-    products.sum_input[(-(-rows // bm) * -(-c // bn), 1, len(out))](
+    programs(products.sum_input, (-(-rows // bm) * -(-c // bn), 1, len(out)))(
         *(x, other, which, out, work, rows, target.scale, h, w, c),
         **target.flags(),
         AVERAGE=mean,
@@ -192,7 +193,7 @@ def to_weights(
     """The gradients of op's parameters into g [L, P], or parts of them into work."""
     lanes, batch = d.shape[:2]
     (c, h, w), (o, ho, wo) = op.inside, op.outside
-    products.to_weights[(weight_programs(op, tile), tile.splits, lanes)](
+    programs(products.to_weights, (weight_programs(op, tile), tile.splits, lanes))(
         *(d, x, g, squares, work, _lane(x, lanes), g.shape[1], leaves[op.weight].at),
         *(leaves[op.bias].at if op.bias else 0, *weight_part(op), squares.shape[1], slot, batch * ho * wo),
         *(h, w, c, ho, wo, o, op.size, op.stride, op.padding),
@@ -205,7 +206,7 @@ def dropout(op: Op, x: Tensor, key: Tensor) -> Tensor:
     lanes = len(key)
     out = torch.empty((lanes, *x.shape[1:]), dtype=x.dtype, device=x.device)
     count, (c, h, w) = prod(x.shape[1:]), op.inside
-    small.dropout[(-(-count // 1024), lanes)](
+    programs(small.dropout, (-(-count // 1024), lanes))(
         *(x, out, key, count, _lane(x, lanes), op.p, *op.words, c, h, w), FLAT=op.flat, BLOCK=1024
     )
     return out
@@ -216,5 +217,5 @@ def average(op: Op, x: Tensor, lanes: int) -> Tensor:
     c, h, w = op.inside
     batch = x.shape[1]
     out = torch.empty((lanes, batch, 1, 1, c), dtype=x.dtype, device=x.device)
-    small.mean[(batch, -(-c // 64), lanes)](x, out, _lane(x, lanes), batch, c, h * w, BC=64, BP=16)
+    programs(small.mean, (batch, -(-c // 64), lanes))(x, out, _lane(x, lanes), batch, c, h * w, BC=64, BP=16)
     return out

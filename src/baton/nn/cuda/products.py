@@ -9,6 +9,7 @@ in 32 bits.
 import triton
 import triton.language as tl
 
+from baton.nn.cuda.early import after
 from baton.nn.cuda.finish import finish_forward, finish_gradient, pixel
 
 
@@ -91,6 +92,7 @@ def forward(
     acc = tl.zeros((BM, BN), tl.float32)
     EDGE: tl.constexpr = PAD > 0
     first, last = _span((K + BK - 1) // BK, SPLITS)
+    after()
     for it in range(first, last):
         if C % BK == 0:  # one tap of the window at a time
             tap = it // (C // BK)
@@ -147,6 +149,7 @@ def sum_forward(
     BN: tl.constexpr,
 ):
     """The end of `forward` for a product that was split."""
+    after()
     NT: tl.constexpr = (OC + BN - 1) // BN
     lane = tl.program_id(2).to(tl.int64)
     m = (tl.program_id(0) // NT) * BM + tl.arange(0, BM)
@@ -226,6 +229,7 @@ def to_input(
     EDGE: tl.constexpr = SIZE > 1 or STRIDE > 1 or PAD > 0
     WHOLE: tl.constexpr = OC % BK == 0
     first, last = _span(high * wide * OB, SPLITS)
+    after()
     for it in range(first, last):
         tap = it // OB
         o = (it % OB) * BK + ar
@@ -277,6 +281,7 @@ def sum_input(
     BN: tl.constexpr,
 ):
     """The end of `to_input` for a product that was split. AVERAGE: `work` is the gradient at the image's mean."""
+    after()
     NT: tl.constexpr = (C + BN - 1) // BN
     lane = tl.program_id(2).to(tl.int64)
     m = (tl.program_id(0) // NT) * BM + tl.arange(0, BM)
@@ -341,6 +346,7 @@ def to_weights(
     lane = tl.program_id(2).to(tl.int64)
     tile = tl.program_id(0)
     first, last = _span((rows + BK - 1) // BK, SPLITS)
+    after()
     mine = d + lane * rows * OC
     ar = tl.arange(0, BK)
     if SPLITS == 1:

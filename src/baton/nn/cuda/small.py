@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from baton.nn.cuda.draws import absorb, below, start, uniform
+from baton.nn.cuda.early import after
 
 
 @triton.jit
@@ -28,6 +29,7 @@ def samples(
     BLOCK: tl.constexpr,
 ):
     """Stored bytes [C, H, W] -> cropped, flipped and normalised samples, [H, W, C] or, FLAT, [C, H, W]."""
+    after()
     image = tl.program_id(0).to(tl.int64)
     p = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     y = p // W
@@ -70,6 +72,7 @@ def dropout(
     BLOCK: tl.constexpr,
 ):
     """x or a gradient, zero where the draw says so; a number's word is its place in torch's order."""
+    after()
     lane = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if FLAT:
@@ -85,6 +88,7 @@ def dropout(
 @triton.jit
 def mean(x, out, x_lane, batch, C: tl.constexpr, PIXELS: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr):
     """The mean over an image's pixels."""
+    after()
     image = tl.program_id(0)
     lane = tl.program_id(2).to(tl.int64)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
@@ -102,6 +106,7 @@ def loss_gradient(
     logits, y, weight, out, batch, N: tl.constexpr, BN: tl.constexpr, BB: tl.constexpr, BLOCK: tl.constexpr
 ):
     """(softmax - one hot) x weight / the lane's sum of weights: the gradient of the mean cross-entropy."""
+    after()
     lane = tl.program_id(1).to(tl.int64)
     every = tl.arange(0, BLOCK)
     total = tl.sum(tl.load(weight + lane * batch + every, mask=every < batch, other=0.0).to(tl.float32))
@@ -123,6 +128,7 @@ def loss_gradient(
 @triton.jit
 def sum_parts(g, work, table, squares, size, slots, slot, BLOCK: tl.constexpr, AT_ONCE: tl.constexpr):
     """Gradients that were split, AT_ONCE parts at a time. table [blocks, 5]: at, count, at in work, stride, splits."""
+    after()
     lane = tl.program_id(1).to(tl.int64)
     row = table + tl.program_id(0) * 5
     i = tl.arange(0, BLOCK)
@@ -146,6 +152,7 @@ def sum_parts(g, work, table, squares, size, slots, slot, BLOCK: tl.constexpr, A
 @triton.jit
 def squares_of(g, squares, size, BLOCK: tl.constexpr):
     """Sums of squares of blocks of g."""
+    after()
     lane = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(g + lane * size + i, mask=i < size, other=0.0)
@@ -182,6 +189,7 @@ def step(
 
     MOMENTUM: w - lr v instead, v = momentum v + d.
     """
+    after()
     lane = tl.program_id(1).to(tl.int64)
     s = tl.arange(0, SLOTS)
     length = tl.sqrt(tl.sum(tl.load(squares + lane * slots + s, mask=s < slots, other=0.0)))
@@ -209,6 +217,7 @@ def step(
 @triton.jit
 def direction(start, end, shift, inverse, out, size, started, shifted, SHIFT: tl.constexpr, BLOCK: tl.constexpr):
     """(start - end) inverse - shift; out may be the shift."""
+    after()
     lane = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     ok = i < size
