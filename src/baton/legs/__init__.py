@@ -50,18 +50,18 @@ def _torch(net: Net, data: Dataset, clients: Clients, clipped: bool, threads: in
 
 
 def _kernels(net: Net, data: Dataset, clients: Clients, precision: str, threads: int) -> Legs | None:
-    """Known layers, cross-entropy, float32."""
-    layers = net.layers()
+    """Known layers, cross-entropy; float32, on a GPU float64 too."""
+    layers, long = net.layers(), net.dtype == torch.float64
     if layers is None or not _usual(net, data):
         return None
-    if net.device.type == "cpu":
-        return compiled.build(net, layers, data, clients, threads)
-    return gpu.build(net, layers, data, clients, precision)
+    if net.device.type == "cuda":
+        return gpu.build(net, layers, data, clients, "fp64" if long else precision)
+    return None if long else compiled.build(net, layers, data, clients, threads)
 
 
 def _split_kernels(net: Net, data: Dataset, clients: Clients, threads: int, form: Split, sides: Sides) -> Legs | None:
     """The same on a CPU, cut once, and smashed data without noise."""
-    if net.device.type != "cpu" or form.noise or not _usual(net, data):
+    if net.device.type != "cpu" or net.dtype != torch.float32 or form.noise or not _usual(net, data):
         return None
     known = sides.layers(net.sample)
     if known is None:
@@ -72,4 +72,4 @@ def _split_kernels(net: Net, data: Dataset, clients: Clients, threads: int, form
 
 def _usual(net: Net, data: Dataset) -> bool:
     """What all kernels are for; one logit has another loss."""
-    return data.loss is cross_entropy and net.dtype == torch.float32 and net.width() > 1
+    return data.loss is cross_entropy and net.dtype in (torch.float32, torch.float64) and net.width() > 1

@@ -24,7 +24,7 @@ def build(net: Net, layers: list[graph.Layer], data: Dataset, clients: Clients, 
 
 
 class Cuda:
-    """Known layers in float32, products at a chosen precision."""
+    """Known layers in float32, products at a chosen precision; or all in float64."""
 
     way = "Triton"
 
@@ -34,7 +34,9 @@ class Cuda:
         self.kernels, self.net, self.data, self.clients = kernels, net, data, clients
         self.quick = isinstance(data.prepare, Normaliser) and data.augment in (None, crop_and_flip)
         widest = max(prod(layer.shape) for layer in layers)
-        self.bytes_each = 4 * (prod(clients.x.shape[1:]) + 2 * widest)  # of a sample, a layer's input and output
+        self.bytes_each = net.dtype.itemsize * (
+            prod(clients.x.shape[1:]) + 2 * widest
+        )  # of a sample, a layer's input and output
 
     @property
     def layout(self) -> "cuda.Kernels":
@@ -74,7 +76,7 @@ class Cuda:
         if step.shift is not None:
             shift = self.kernels.flat(step.shift)
         if step.momentum is not None:
-            momentum = (step.momentum, torch.zeros((len(step.lr), start.shape[1]), device=start.device))
+            momentum = (step.momentum, start.new_zeros(len(step.lr), start.shape[1]))
         return cuda.Rule(step.lr, step.clip, step.weight_decay, pull, shift, momentum)
 
     def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:

@@ -22,7 +22,8 @@ def compile(
 ) -> "Kernels | None":
     """The kernels of a model, or None where one of its layers has none, or there is no Triton.
 
-    sizes: of one lane's parameters; sample: the shape of one input, [C, H, W] or [n]; precision: bf16, tf32 or fp32.
+    sizes: of one lane's parameters; sample: the shape of one input, [C, H, W] or [n]; precision: bf16, tf32,
+    fp32 or fp64.
     """
     from baton.nn.cuda.recipe import recipe
 

@@ -1,8 +1,18 @@
 # mypy: ignore-errors
-"""What comes after a product, while it is still in registers."""
+# ruff: noqa: RET505  the compiler reads both branches
+"""What comes after a product, while it is still in registers; and in which type sums are kept."""
 
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def wide(x):
+    """Numbers as they are summed up: float64 where they are, otherwise float32."""
+    if x.dtype == tl.float64:
+        return x
+    else:
+        return x.to(tl.float32)
 
 
 @triton.jit
@@ -54,7 +64,7 @@ def finish_forward(
         n, y, x = pixel(m, HO, WO, POOL)
         at = ((n * HO + y) * WO + x)[:, None] * OC + cols[None, :]
         ok = (m < rows)[:, None] & col_ok[None, :]
-        acc += tl.load(residual + lane * r_lane + at, mask=ok, other=0.0).to(tl.float32)
+        acc += wide(tl.load(residual + lane * r_lane + at, mask=ok, other=0.0))
     if RELU:
         acc = tl.where(acc < 0, 0.0, acc)  # keeps NaN
     H: tl.constexpr = HO // 2 if POOL else HO
@@ -95,7 +105,7 @@ def finish_gradient(
     other,
     which,
     out,
-    scale,
+    scale: tl.constexpr,
     H: tl.constexpr,
     W: tl.constexpr,
     C: tl.constexpr,
@@ -115,7 +125,7 @@ def finish_gradient(
     base = before * (H * W * C)
     at = ((n * H + y) * W + z)[:, None] * C + cols[None, :]
     if ADD:
-        acc += tl.load(other + base + at, mask=ok, other=0.0).to(tl.float32)
+        acc += wide(tl.load(other + base + at, mask=ok, other=0.0))
     if MASK:
         acc = tl.where(tl.load(x + base + at, mask=ok, other=0.0) > 0, acc * scale, 0.0)
     if FLAT:

@@ -37,9 +37,10 @@ class Kernels:
     """
 
     def __init__(self, recipe: Recipe, precision: str) -> None:
-        """precision: bf16, tf32 or fp32, of the products' operands; sums are fp32."""
+        """precision: bf16, tf32 or fp32, of the products' operands, sums in fp32; or fp64 for everything."""
         self.recipe, self.precision, self.size = recipe, precision, recipe.size
-        self.dtype = torch.bfloat16 if precision == "bf16" else torch.float32  # of what is stored between products
+        self.sums = torch.float64 if precision == "fp64" else torch.float32  # and parameters
+        self.dtype = torch.bfloat16 if precision == "bf16" else self.sums  # of what is stored between products
         self._uses = Counter(i for op in recipe.ops for i in (op.source, op.residual) if i is not None and i != SAMPLES)
         self._most = (2**31 - 1024) // max(prod(shape) for op in recipe.ops for shape in (op.inside, op.outside))
         self._constants: dict[object, Tensor] = {}
@@ -66,7 +67,7 @@ class Kernels:
         base = self._base(params, lanes)
         if base is not None:
             return base
-        flat = torch.zeros((lanes, self.size), device=first.device)
+        flat = torch.zeros((lanes, self.size), dtype=self.sums, device=first.device)
         for name, view in self.leaves(flat).items():
             view.copy_(params[name])
         return flat
@@ -76,7 +77,7 @@ class Kernels:
         first = params[name]
         start = first.storage_offset() - self.recipe.leaves[name].at
         room = first.untyped_storage().nbytes() // first.element_size()
-        if first.dtype != torch.float32 or start < 0 or start + lanes * self.size > room:
+        if first.dtype != self.sums or start < 0 or start + lanes * self.size > room:
             return None
         base = first.as_strided((lanes, self.size), (self.size, 1), start)
         for name, view in self.leaves(base).items():
@@ -124,7 +125,7 @@ class Kernels:
         """Copied to the device once, before anything is captured."""
         at = (values, like.device)
         if at not in self._constants:
-            self._constants[at] = torch.tensor(values, dtype=torch.float32, device=like.device)
+            self._constants[at] = torch.tensor(values, dtype=self.sums, device=like.device)
         return self._constants[at]
 
     # --- forward
@@ -144,7 +145,7 @@ class Kernels:
                 out = launch.average(op, source, len(flat))
             else:
                 residual = None if op.residual is None else x if op.residual == SAMPLES else values[op.residual]
-                dtype = torch.float32 if i == len(self.recipe.ops) - 1 else self.dtype
+                dtype = self.sums if i == len(self.recipe.ops) - 1 else self.dtype
                 out, which = launch.forward(
                     op, self.recipe.leaves, source, operands, flat, residual, dtype, keep, self.precision
                 )
@@ -154,7 +155,7 @@ class Kernels:
 
     def logits(self, flat: Tensor, operands: Tensor, x: Tensor) -> Tensor:
         """[L, n, classes] without dropout; x [L, n, ...], or [1, n, ...] for all lanes."""
-        flat, operands = _plain(flat, torch.float32), _plain(operands, self.dtype)
+        flat, operands = _plain(flat, self.sums), _plain(operands, self.dtype)
         parts = [_plain(part, self.dtype) for part in torch.split(x, self._most, 1)]
         found = [self._forward(flat, operands, part, None, False)[0][-1].flatten(2) for part in parts]
         return found[0] if len(found) == 1 else torch.cat(found, 1)
@@ -171,8 +172,8 @@ class Kernels:
         """(gradient [L, P], sums of squares of its parts [L, slots])."""
         if x.shape[1] > self._most:
             raise ValueError(f"a batch of {x.shape[1]} is too large: offsets have 32 bits, which hold {self._most}")
-        flat, operands, x = _plain(flat, torch.float32), _plain(operands, self.dtype), _plain(x, self.dtype)
-        y, weight, key = _plain(y, torch.int64), _plain(weight, torch.float32), _plain(key, torch.int64)
+        flat, operands, x = _plain(flat, self.sums), _plain(operands, self.dtype), _plain(x, self.dtype)
+        y, weight, key = _plain(y, torch.int64), _plain(weight, self.sums), _plain(key, torch.int64)
         values, places = self._forward(flat, operands, x, key, True)
         backward = _Backward(self, flat, operands, x, key, values, places)
         with backward.beside():
@@ -205,14 +206,14 @@ class Kernels:
     ) -> tuple[Tensor, Tensor]:
         """(flat, operands) after one clipped step; squares: sums of squares of g's parts, where they are known."""
         lanes, size = flat.shape
-        flat, g, lr, clip, decay = (_plain(x, torch.float32) for x in (flat, g, *rule[:3]))
-        pull, anchor = (_plain(x, torch.float32) for x in rule.pull or (lr, flat))  # a tensor that is not read is any
-        shift = flat if rule.shift is None else _plain(rule.shift, torch.float32)
+        flat, g, lr, clip, decay = (_plain(x, self.sums) for x in (flat, g, *rule[:3]))
+        pull, anchor = (_plain(x, self.sums) for x in rule.pull or (lr, flat))  # a tensor that is not read is any
+        shift = flat if rule.shift is None else _plain(rule.shift, self.sums)
         momentum, velocity = rule.momentum or (lr, flat)
-        if (velocity.shape, velocity.dtype, velocity.is_contiguous()) != (flat.shape, torch.float32, True):
+        if (velocity.shape, velocity.dtype, velocity.is_contiguous()) != (flat.shape, self.sums, True):
             raise ValueError("momentum: velocities are written over, so they must be an arena")
         if squares is None:
-            squares = torch.empty((lanes, -(-size // (4 * BLOCK))), device=flat.device)
+            squares = torch.empty((lanes, -(-size // (4 * BLOCK))), dtype=self.sums, device=flat.device)
             programs(small.squares_of, (squares.shape[1], lanes))(g, squares, size, BLOCK=4 * BLOCK)
         copy = self.precision == "bf16"
         if into is None:
@@ -224,7 +225,7 @@ class Kernels:
             raise ValueError("into: products read the arena itself, which must be given twice")
         slots = squares.shape[1]
         programs(small.step, (-(-size // (2 * BLOCK)), lanes))(
-            *(flat, g, squares, lr, clip, decay, pull, anchor, shift, _plain(momentum, torch.float32), velocity),
+            *(flat, g, squares, lr, clip, decay, pull, anchor, shift, _plain(momentum, self.sums), velocity),
             *(*into, size, slots, lanes // len(anchor), lanes // len(shift)),
             PULL=rule.pull is not None,
             SHIFT=rule.shift is not None,
@@ -242,7 +243,7 @@ class Kernels:
         out = shift if shift is not None and own else torch.empty_like(end)
         given, many = (end, 1) if shift is None else (shift, lanes // len(shift))
         programs(small.direction, (-(-size // (2 * BLOCK)), lanes))(
-            *(start, end, given, _plain(inverse, torch.float32), out, size, lanes // len(start), many),
+            *(start, end, given, _plain(inverse, self.sums), out, size, lanes // len(start), many),
             SHIFT=shift is not None,
             BLOCK=2 * BLOCK,
         )
@@ -316,8 +317,8 @@ class _Backward:
             room += tile.splits * self.lanes * stride
         self.parts_slot = slots
         device = self.g.device
-        self.squares = torch.empty((self.lanes, slots + len(table)), device=device)
-        self.work = torch.empty(room, device=device) if room else self.g
+        self.squares = torch.empty((self.lanes, slots + len(table)), dtype=self.g.dtype, device=device)
+        self.work = torch.empty(room, dtype=self.g.dtype, device=device) if room else self.g
         constants, known = self.kernels._constants, ("table", self.lanes, self.batch, device)
         if known not in constants:  # copied to the device once, before anything is captured
             constants[known] = torch.tensor(table, dtype=torch.int64, device=device).view(-1, 5)

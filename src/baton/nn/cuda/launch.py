@@ -11,7 +11,7 @@ from baton.nn.cuda.early import programs
 from baton.nn.cuda.recipe import ALIGN, Leaf, Op
 from baton.nn.cuda.tiles import Tile
 
-INPUT_PRECISION = {"bf16": "tf32", "tf32": "tf32", "fp32": "ieee"}  # bf16 operands have no choice to make
+INPUT_PRECISION = {"bf16": "tf32", "tf32": "tf32", "fp32": "ieee", "fp64": "ieee"}  # bf16 and fp64 have no choice
 
 
 def _lane(x: Tensor, lanes: int) -> int:
@@ -46,7 +46,7 @@ def forward(
     shape = op.shape if op.flat else (*op.shape[1:], o)
     out = torch.empty((lanes, batch, *shape), dtype=dtype, device=flat.device)
     which = torch.empty(out.shape, dtype=torch.uint8, device=flat.device) if op.pool and keep else None
-    work = torch.empty((tile.splits, lanes, rows, o), device=flat.device) if tile.splits > 1 else out
+    work = torch.empty((tile.splits, lanes, rows, o), dtype=flat.dtype, device=flat.device) if tile.splits > 1 else out
     added, seen = out if residual is None else residual, out if which is None else which
     b_at = leaves[op.bias].at if op.bias else 0
     after = {"BIAS": op.bias != "", "RESIDUAL": residual is not None, "RELU": op.relu, "POOL": op.pool}
@@ -121,7 +121,8 @@ def to_input(
     tile = tile or tiles.to_input(rows, c, o, depth, lanes * s * s, precision, target.unpool)
     if s > 1:
         tile = tile._replace(splits=1)
-    work = torch.empty((tile.splits, lanes, rows, c), device=d.device) if tile.splits > 1 else target.out
+    kind = torch.float64 if d.dtype == torch.float64 else torch.float32
+    work = torch.empty((tile.splits, lanes, rows, c), dtype=kind, device=d.device) if tile.splits > 1 else target.out
     x, other, which, out = target.tensors()
     programs(products.to_input, (-(-rows // tile.m) * -(-c // tile.n) * s * s, tile.splits, lanes))(
         *(d, operands, x, other, which, out, work, operands.shape[1], leaves[op.weight].at, rows, target.scale),

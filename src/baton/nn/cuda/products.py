@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from baton.nn.cuda.early import after
-from baton.nn.cuda.finish import finish_forward, finish_gradient, pixel
+from baton.nn.cuda.finish import finish_forward, finish_gradient, pixel, wide
 
 
 @triton.jit
@@ -77,6 +77,7 @@ def forward(
     BK: tl.constexpr,
 ):
     """out[m, o] = sum over k of x[m, k] w[o, k]; with SPLITS parts of that sum go to `work`."""
+    SUM: tl.constexpr = tl.float64 if flat.dtype.element_ty == tl.float64 else tl.float32
     K: tl.constexpr = SIZE * SIZE * C
     NT: tl.constexpr = (OC + BN - 1) // BN
     lane = tl.program_id(2).to(tl.int64)
@@ -89,7 +90,7 @@ def forward(
     mine = x + lane * x_lane
     weights = w + lane * size + w_at + tl.minimum(cols, OC - 1) * K
     ar = tl.arange(0, BK)
-    acc = tl.zeros((BM, BN), tl.float32)
+    acc = tl.zeros((BM, BN), SUM)
     EDGE: tl.constexpr = PAD > 0
     first, last = _span((K + BK - 1) // BK, SPLITS)
     after()
@@ -114,7 +115,7 @@ def forward(
             at = (dy * W + dx) * C + k % C
             a = tl.load(mine + corner[:, None] + at[None, :], mask=inside, other=0.0)
             b = tl.load(weights[:, None] + k[None, :], mask=(k < K)[None, :], other=0.0)
-        acc = tl.dot(a, b.T, acc, input_precision=PRECISION)
+        acc = tl.dot(a, b.T, acc, input_precision=PRECISION, out_dtype=SUM)
     if SPLITS > 1:
         _keep_part(work, acc, m, rows, cols, OC)
     else:
@@ -149,6 +150,7 @@ def sum_forward(
     BN: tl.constexpr,
 ):
     """The end of `forward` for a product that was split."""
+    SUM: tl.constexpr = tl.float64 if flat.dtype.element_ty == tl.float64 else tl.float32
     after()
     NT: tl.constexpr = (OC + BN - 1) // BN
     lane = tl.program_id(2).to(tl.int64)
@@ -156,7 +158,7 @@ def sum_forward(
     cols = (tl.program_id(0) % NT) * BN + tl.arange(0, BN)
     at = m[:, None] * OC + cols[None, :]
     ok = (m < rows)[:, None] & (cols < OC)[None, :]
-    acc = tl.zeros((BM, BN), tl.float32)
+    acc = tl.zeros((BM, BN), SUM)
     for split in range(SPLITS):
         acc += tl.load(work + (split * tl.num_programs(2) + lane) * rows * OC + at, mask=ok, other=0.0)
     finish_forward(
@@ -177,7 +179,7 @@ def to_input(
     size,
     w_at,
     rows,  # of the input, one in STRIDE both ways
-    scale,
+    scale: tl.constexpr,
     H: tl.constexpr,
     W: tl.constexpr,
     C: tl.constexpr,
@@ -201,6 +203,7 @@ def to_input(
     BK: tl.constexpr,
 ):
     """The gradient at the product's input. Pixels that meet the same taps of the window are one group of STRIDE^2."""
+    SUM: tl.constexpr = tl.float64 if out.dtype.element_ty == tl.float64 else tl.float32
     K: tl.constexpr = SIZE * SIZE * C
     NT: tl.constexpr = (C + BN - 1) // BN
     HG: tl.constexpr = (H + STRIDE - 1) // STRIDE
@@ -224,7 +227,7 @@ def to_input(
     corner = ((n * HO + bottom) * WO + last_x) * OC
     weights = w + lane * size + w_at
     ar = tl.arange(0, BK)
-    acc = tl.zeros((BM, BN), tl.float32)
+    acc = tl.zeros((BM, BN), SUM)
     OB: tl.constexpr = (OC + BK - 1) // BK
     EDGE: tl.constexpr = SIZE > 1 or STRIDE > 1 or PAD > 0
     WHOLE: tl.constexpr = OC % BK == 0
@@ -243,7 +246,7 @@ def to_input(
         k = ((ky + STRIDE * dy) * SIZE + kx + STRIDE * dx) * C + cols
         b_ok = (o < OC)[:, None] & (cols < C)[None, :]
         b = _load(weights + o[:, None] * K + k[None, :], b_ok, not WHOLE or C % BN != 0)
-        acc = tl.dot(a, b, acc, input_precision=PRECISION)
+        acc = tl.dot(a, b, acc, input_precision=PRECISION, out_dtype=SUM)
     if SPLITS > 1:
         _keep_part(work, acc, m, rows, cols, C)
     else:
@@ -264,7 +267,7 @@ def sum_input(
     out,
     work,
     rows,
-    scale,
+    scale: tl.constexpr,
     H: tl.constexpr,
     W: tl.constexpr,
     C: tl.constexpr,
@@ -281,6 +284,7 @@ def sum_input(
     BN: tl.constexpr,
 ):
     """The end of `to_input` for a product that was split. AVERAGE: `work` is the gradient at the image's mean."""
+    SUM: tl.constexpr = tl.float64 if out.dtype.element_ty == tl.float64 else tl.float32
     after()
     NT: tl.constexpr = (C + BN - 1) // BN
     lane = tl.program_id(2).to(tl.int64)
@@ -291,13 +295,13 @@ def sum_input(
     ok = (m < rows)[:, None] & (cols < C)[None, :]
     if AVERAGE:
         at = (lane * images + n)[:, None] * C + cols[None, :]
-        acc = tl.load(work + at, mask=ok, other=0.0).to(tl.float32) / (H * W)
+        acc = wide(tl.load(work + at, mask=ok, other=0.0)) / (H * W)
     else:
-        acc = tl.zeros((BM, BN), tl.float32)
+        acc = tl.zeros((BM, BN), SUM)
         at = m[:, None] * C + cols[None, :]
         for split in range(SPLITS):
             part = work + (split * tl.num_programs(2) + lane) * rows * C
-            acc += tl.load(part + at, mask=ok, other=0.0).to(tl.float32)
+            acc += wide(tl.load(part + at, mask=ok, other=0.0))
     finish_gradient(
         *(acc, n, y, z, m < rows, cols, lane * images, x, other, which, out, scale),
         *(H, W, C, MASK, ADD, PC, PH, PW, UNPOOL, FLAT),
@@ -340,6 +344,7 @@ def to_weights(
     Without SPLITS the sum of squares of each tile goes to squares[lane, slot + tile]; otherwise parts go to
     work [SPLITS, L, part].
     """
+    SUM: tl.constexpr = tl.float64 if g.dtype.element_ty == tl.float64 else tl.float32
     K: tl.constexpr = SIZE * SIZE * C
     OT: tl.constexpr = (OC + BM - 1) // BM
     KT: tl.constexpr = (K + BN - 1) // BN
@@ -357,11 +362,11 @@ def to_weights(
         offset = kernel + b_part
     if tile >= OT * KT:  # the bias
         o = (tile - OT * KT) * BM + tl.arange(0, BM)
-        total = tl.zeros((BM,), tl.float32)
+        total = tl.zeros((BM,), SUM)
         for it in range(first, last):
             m = it * BK + ar
             ok = (m < rows)[:, None] & (o < OC)[None, :]
-            total += tl.sum(tl.load(mine + m[:, None] * OC + o[None, :], mask=ok, other=0.0).to(tl.float32), axis=0)
+            total += tl.sum(wide(tl.load(mine + m[:, None] * OC + o[None, :], mask=ok, other=0.0)), axis=0)
         tl.store(offset + o, total, mask=o < OC)
         square = tl.sum(total * total)
     else:
@@ -369,7 +374,7 @@ def to_weights(
         k = (tile % KT) * BN + tl.arange(0, BN)
         images = x + lane * x_lane
         EDGE: tl.constexpr = PAD > 0
-        acc = tl.zeros((BM, BN), tl.float32)
+        acc = tl.zeros((BM, BN), SUM)
         if C % BN == 0:  # all of the tile at one tap of the window
             tap = (tile % KT) // (C // BN)
             dy = tap // SIZE - PAD
@@ -394,7 +399,7 @@ def to_weights(
             else:
                 ok = (k < K)[None, :]
             b = _load(images + at * C + (k % C)[None, :], ok, EDGE or K % BN != 0)
-            acc = tl.dot(a.T, b, acc, input_precision=PRECISION)
+            acc = tl.dot(a.T, b, acc, input_precision=PRECISION, out_dtype=SUM)
         tl.store(kernel + o[:, None] * K + k[None, :], acc, mask=(o < OC)[:, None] & (k < K)[None, :])
         square = tl.sum(acc * acc)
     if SPLITS == 1:

@@ -7,6 +7,7 @@ import triton.language as tl
 
 from baton.nn.cuda.draws import absorb, below, start, uniform
 from baton.nn.cuda.early import after
+from baton.nn.cuda.finish import wide
 
 
 @triton.jit
@@ -49,7 +50,8 @@ def samples(
     c_ok = c < C
     place = tl.load(places + image)
     at = (c * (H * W))[:, None] + (row * W + column)[None, :]
-    byte = tl.load(pool + place * (C * H * W) + at, mask=c_ok[:, None] & inside[None, :], other=0).to(tl.float32)
+    byte = tl.load(pool + place * (C * H * W) + at, mask=c_ok[:, None] & inside[None, :], other=0)
+    byte = byte.to(scale.dtype.element_ty)
     value = byte * tl.load(scale + c, mask=c_ok, other=0.0)[:, None] + tl.load(shift + c, mask=c_ok, other=0.0)[:, None]
     to = (c * (H * W))[:, None] + p[None, :] if FLAT else c[:, None] + (p * C)[None, :]
     tl.store(out + image * (C * H * W) + to, value, mask=c_ok[:, None] & (p < H * W)[None, :])
@@ -62,7 +64,7 @@ def dropout(
     keys,
     count,
     x_lane,
-    p,
+    p: tl.constexpr,
     LAYER: tl.constexpr,
     CALL: tl.constexpr,
     C: tl.constexpr,
@@ -81,7 +83,7 @@ def dropout(
         place = (i // (H * W * C) * C + i % C) * (H * W) + (i // C) % (H * W)
     h = absorb(absorb(start(tl.load(keys + lane).to(tl.uint64, bitcast=True)), LAYER), CALL)
     keep = uniform(absorb(h, place.to(tl.uint64))) >= p
-    value = tl.load(x + lane * x_lane + i, mask=i < count, other=0.0).to(tl.float32)
+    value = wide(tl.load(x + lane * x_lane + i, mask=i < count, other=0.0))
     tl.store(out + lane * count + i, tl.where(keep, value / (1.0 - p), 0.0), mask=i < count)
 
 
@@ -92,12 +94,12 @@ def mean(x, out, x_lane, batch, C: tl.constexpr, PIXELS: tl.constexpr, BC: tl.co
     image = tl.program_id(0)
     lane = tl.program_id(2).to(tl.int64)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
-    total = tl.zeros((BC,), tl.float32)
+    total = tl.zeros((BC,), tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32)
     for first in range(0, PIXELS, BP):
         p = first + tl.arange(0, BP)
         at = (image * PIXELS + p)[:, None] * C + c[None, :]
         ok = (p < PIXELS)[:, None] & (c < C)[None, :]
-        total += tl.sum(tl.load(x + lane * x_lane + at, mask=ok, other=0.0).to(tl.float32), axis=0)
+        total += tl.sum(wide(tl.load(x + lane * x_lane + at, mask=ok, other=0.0)), axis=0)
     tl.store(out + (lane * batch + image) * C + c, total / PIXELS, mask=c < C)
 
 
@@ -109,7 +111,7 @@ def loss_gradient(
     after()
     lane = tl.program_id(1).to(tl.int64)
     every = tl.arange(0, BLOCK)
-    total = tl.sum(tl.load(weight + lane * batch + every, mask=every < batch, other=0.0).to(tl.float32))
+    total = tl.sum(wide(tl.load(weight + lane * batch + every, mask=every < batch, other=0.0)))
     i = tl.program_id(0) * BB + tl.arange(0, BB)
     c = tl.arange(0, BN)
     ok = (i < batch)[:, None] & (c < N)[None, :]
@@ -119,7 +121,7 @@ def loss_gradient(
     e = tl.exp(z - tl.max(z, axis=1)[:, None])
     soft = e / tl.sum(e, axis=1)[:, None]
     label = tl.load(y + lane * batch + i, mask=i < batch, other=0)
-    mine = tl.load(weight + lane * batch + i, mask=i < batch, other=0.0).to(tl.float32)
+    mine = wide(tl.load(weight + lane * batch + i, mask=i < batch, other=0.0))
     share = mine / tl.where(total < 1.0, 1.0, total)
     hot = tl.where(c[None, :] == label[:, None], 1.0, 0.0)
     tl.store(out + at, (soft - hot) * share[:, None], mask=ok)
@@ -139,7 +141,7 @@ def sum_parts(g, work, table, squares, size, slots, slot, BLOCK: tl.constexpr, A
     splits = tl.load(row + 4)
     parts = work + tl.multiple_of(tl.load(row + 2), 16) + lane * stride + i[None, :]
     room = (i < (count + 15) // 16 * 16)[None, :]  # parts are padded, so that they can be read 16 bytes at a time
-    total = tl.zeros((BLOCK,), tl.float32)
+    total = tl.zeros((BLOCK,), g.dtype.element_ty)
     for first in range(0, splits, AT_ONCE):
         split = first + s
         behind = (split * (tl.num_programs(1) * stride))[:, None]
@@ -193,22 +195,22 @@ def step(
     lane = tl.program_id(1).to(tl.int64)
     s = tl.arange(0, SLOTS)
     length = tl.sqrt(tl.sum(tl.load(squares + lane * slots + s, mask=s < slots, other=0.0)))
-    most = tl.load(clip + lane).to(tl.float32)
+    most = wide(tl.load(clip + lane))
     ratio = most / (length + 1e-6)
     scale = tl.where(most > 0, tl.where(ratio > 1, 1.0, ratio), 1.0)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     ok = i < size
     old = tl.load(w + lane * size + i, mask=ok, other=0.0)
-    slope = tl.load(g + lane * size + i, mask=ok, other=0.0) * scale + tl.load(decay + lane).to(tl.float32) * old
+    slope = tl.load(g + lane * size + i, mask=ok, other=0.0) * scale + wide(tl.load(decay + lane)) * old
     if PULL:
         away = old - tl.load(anchor + lane // anchored * size + i, mask=ok, other=0.0)
-        slope += tl.load(pull + lane).to(tl.float32) * away
+        slope += wide(tl.load(pull + lane)) * away
     if SHIFT:
         slope += tl.load(shift + lane // shifted * size + i, mask=ok, other=0.0)
     if MOMENTUM:
-        slope += tl.load(momentum + lane).to(tl.float32) * tl.load(velocity + lane * size + i, mask=ok, other=0.0)
+        slope += wide(tl.load(momentum + lane)) * tl.load(velocity + lane * size + i, mask=ok, other=0.0)
         tl.store(velocity + lane * size + i, slope, mask=ok)
-    new = old - tl.load(lr + lane).to(tl.float32) * slope
+    new = old - wide(tl.load(lr + lane)) * slope
     tl.store(out + lane * size + i, new, mask=ok)
     if COPY:
         tl.store(operands + lane * size + i, new, mask=ok)

@@ -11,6 +11,7 @@ BUSY = 99  # programs from which on smaller tiles no longer help
 LONG = 24  # steps of a sum from which on splitting it is worth a second kernel
 SHORT = 512  # rows up to which a weight's sum is not split
 PARTS = 64  # the most a sum is split into
+FULL = ("fp32", "fp64")  # operands of all their digits: smaller tiles
 
 
 class Tile(NamedTuple):
@@ -48,9 +49,9 @@ def to_input(m: int, n: int, channels: int, depth: int, lanes: int, precision: s
 
 
 def _product(m: int, n: int, channels: int, depth: int, lanes: int, precision: str, unpool: bool) -> Tile:
-    most = 64 if precision == "fp32" else 128
+    most = 64 if precision in FULL else 128
     bm, bn = _up(m, most), _up(n, most)
-    bk = _deep(channels, {"bf16": 64, "tf32": 32, "fp32": 16}[precision])
+    bk = _deep(channels, {"bf16": 64, "tf32": 32}.get(precision, 16))
     steps = -(-depth // bk)
 
     def programs() -> int:
@@ -67,7 +68,7 @@ def _product(m: int, n: int, channels: int, depth: int, lanes: int, precision: s
         splits = -(-steps // -(-steps // splits))
     elif programs() < BUSY:
         bn = min(bn, 32)
-    if precision == "fp32":
+    if precision in FULL:
         return Tile(bm, bn, bk, 4, 2, splits)
     if precision == "bf16" and bm == bn == 64 and channels % 128 == 0 and splits == 1:
         return Tile(bm, bn, 128, 4, 3)
@@ -77,7 +78,7 @@ def _product(m: int, n: int, channels: int, depth: int, lanes: int, precision: s
 
 def to_weights(m: int, n: int, channels: int, rows: int, lanes: int, precision: str) -> Tile:
     """outputs x inputs of a window, over rows."""
-    most = 64 if precision == "fp32" else 128
+    most = 64 if precision in FULL else 128
     bm, bn = _up(m, most), _up(n, most)
     if channels % 64 == 0 and channels % 128:
         bn = min(bn, 64)  # one tap of the window
@@ -92,7 +93,7 @@ def to_weights(m: int, n: int, channels: int, rows: int, lanes: int, precision: 
     splits = 1
     while rows > SHORT and programs() * splits < PROCESSORS and rows // bk >= splits * 4 and splits < PARTS:
         splits *= 2
-    if precision == "fp32":
+    if precision in FULL:
         return Tile(bm, bn, bk, 4, 2, splits)
     warps = 8 if bm * bn > 128 * 64 and precision == "tf32" else 4
     return Tile(bm, bn, bk, warps, 4 if bk == 32 and bm * bn <= 128 * 64 else 3, splits)
@@ -100,7 +101,7 @@ def to_weights(m: int, n: int, channels: int, rows: int, lanes: int, precision: 
 
 def _steps(bm: int, bn: int, rows: int, precision: str) -> int:
     """Rows summed up at a time."""
-    if precision == "fp32":
+    if precision in FULL:
         return 16
     if precision == "tf32" or bm * bn > 128 * 64 or (rows <= 256 and rows % 64):
         return 32
