@@ -26,6 +26,7 @@ from baton.cli import (
     upkeep,
 )
 from baton.cli.common import app
+from baton.cli.interrupted import asked_again
 from baton.errors import BadInput
 from baton.limits import enough
 from baton.usercode import blamed
@@ -58,7 +59,7 @@ __all__ = [
 def main() -> None:
     """Bad input: one line, exit code 2. What the system refuses: one line, exit code 1. Interrupted: 130."""
     try:
-        with blamed(), enough("memory: too little is free, or 'ulimit -v' allows too little"):
+        with asked_again(), blamed(), enough("memory: too little is free, or 'ulimit -v' allows too little"):
             app()
     except BadInput as error:
         print(f"baton: {error}", file=sys.stderr)
