@@ -22,8 +22,10 @@ import handmade
 from baton import paper, study
 from baton import report as reports
 from baton.errors import BadInput
-from baton.report import compare, findings, grid, latex, layout, tables, words
+from baton.report import compare, figures, findings, grid, interactive, latex, layout, sheets, tables, words
 from baton.report.grid import leader, leaders
+from baton.report.published import results
+from baton.report.thin import Room
 from baton.seam import State
 from baton.setting import Setting
 from baton.store import History, Run, Snapshot, Store
@@ -612,6 +614,24 @@ def test_each_learning_rate_beside_the_paper(store: Store) -> None:
     assert rows[0]["allowed"] == pytest.approx(0.5)  # one evaluation has no spread
     last_two = alone._replace(report=alone.report.model_copy(update={"last": 2}))
     assert compared(last_two, store)[0]["allowed"] == pytest.approx(2 * math.sqrt(2) * 0.5 + 0.5)
+
+
+def test_the_papers_points_are_drawn_beside_ours(store: Store) -> None:
+    shown = published(paper="grid")
+    panels = look(shown, fill(store, shown, ours(91.0, 90.5, 89.0, 85.0)))[1]
+    assert results(shown, panels[0]) == {
+        "parallel:weighting=size": {0.01: 90.95, 0.03: 89.81},
+        SEQUENTIAL: {0.003: 90.68, 0.01: 87.05},
+    }
+    sheet = sheets.sheets(shown, panels)[1]
+    assert "Stars: the paper's." in sheets.caption(shown, sheet)[1]
+    assert b"the paper" in figures.render(shown, sheet, ["svg"])["svg"].replace(b"\n", b"")
+    drawn = interactive.figure(shown, sheet, Room(100, 100))["rows"][0]["panels"]
+    assert drawn[0]["curves"][0]["paper"] == [[0.01, 90.95, "0.01"], [0.03, 89.81, "0.03"]]
+    low, high = drawn[0]["range"]
+    assert low < 78.45 < high, "the axis has room for them"
+    best = published()  # beside a table that has no learning rates
+    assert results(best, look(best, store)[1][0]) == {}
 
 
 def test_both_diverged_is_agreement(store: Store) -> None:

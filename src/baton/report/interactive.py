@@ -8,6 +8,7 @@ import numpy as np
 from baton.report.bands import drawn, logs, visible
 from baton.report.curves import Curve
 from baton.report.grid import Panel
+from baton.report.published import results
 from baton.report.sheets import LONG, Sheet, chosen, heading, looks, metric_name, places, swept, valued
 from baton.report.thin import Room, Shared, short, step
 from baton.study import Study
@@ -90,7 +91,7 @@ def _points(
     study: Study, panel: Panel, metric: str, lines: list[Any], place: dict[Any, float], log: bool
 ) -> dict[str, Any]:
     """The end of training at each value of the swept field."""
-    text, report = valued(study), study.report
+    text, report, theirs = valued(study), study.report, results(study, panel)
     made = []
     for line, curve in panel.curves.items():
         sound = sorted((p for p in curve.points if not p.lost), key=lambda p: place[p.value])
@@ -111,6 +112,7 @@ def _points(
                 "gone": [
                     [place[p.value], f"{text(p.value)}: {p.lost} of {p.seeds} diverged"] for p in curve.points if p.lost
                 ],
+                "paper": [[place[x], y, text(x)] for x, y in theirs.get(line, {}).items() if x in place],
             }
         )
     ticks = {"at": list(place.values()), "text": _labels({at: text(x) for x, at in place.items()}, log), "log": log}
@@ -139,7 +141,8 @@ def _head(study: Study, panel: Panel, lines: list[Any]) -> dict[str, Any]:
 def _share(panels: Sequence[dict[str, Any]], log: bool) -> None:
     """One vertical axis for the panels of a row, wide enough for what is drawn at first; in decades on a log axis."""
     shown = [c for panel in panels for c in panel["curves"] if c["kind"] in ("mean", "points")]
-    every = np.array([y for c in shown for key in ("y", "low", "high") for y in c.get(key, ())])
+    ours = [y for c in shown for key in ("y", "low", "high") for y in c.get(key, ())]
+    every = np.array([*ours, *(y for c in shown for _, y, _ in c.get("paper", ()))])
     if not len(every):
         return
     ends = np.log10([every.min(), every.max()]) if log else np.array([every.min(), every.max()])

@@ -118,6 +118,14 @@ const baton = {
         marker: { symbol: "circle-open", size: 16, color: colour, line: { width: 1.8 } }, uid: `${uid(curve)}r`,
       });
     }
+    if (curve.paper.length) {
+      made.push({
+        x: curve.paper.map((one) => one[0]), y: curve.paper.map((one) => one[1]), text: curve.paper.map((one) => safe(one[2])),
+        type: "scatter", mode: "markers", name: safe(line.label), uid: `${uid(curve)}p`,
+        hovertemplate: `${safe(panel.over)} %{text}<br>the paper: <b>%{y:.4~g}</b>`,
+        marker: { symbol: "star-open", size: 9, color: colour, line: { width: 1.2 } },
+      });
+    }
     if (curve.gone.length) {
       const [low, high] = panel.range ?? [0, 1], part = 0.04 + 0.07 * nth;
       const y = panel.worse ? low + part * (high - low) : high - part * (high - low);

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 from baton.report import words
 from baton.report.bands import FLOOR, window
 from baton.report.grid import Panel
+from baton.report.published import results
 from baton.study import Study
 
 Dash = Literal["-", "--", ":", "-."]
@@ -121,6 +122,8 @@ def caption(study: Study, sheet: Sheet) -> tuple[str, str]:
         title = f"{metric_name(sheet.metrics[0])} at the end against {LONG.get(field, field)}{where}"
         which = "95 % interval over seeds, of" if report.spread == "interval" else "standard deviation over seeds and"
         note = f"Mean and {which} {words.last(report.last)}; ringed: the best."
+        if any(results(study, panel) for panel in sheet.panels):
+            note += " Stars: the paper's."
     if report.log:
         note += f" What is below {FLOOR:g} is drawn there."
     return title[0].upper() + title[1:], note
