@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from baton import rng
 from baton.datasets import Dataset, base, digits, quadratic
+from baton.theory.groups import _sides
 
 
 def quadratics(
@@ -71,9 +72,18 @@ def kinked(
     return _rows(below, above, slope, 0.0)
 
 
-def pulled(clients: int, *, mu: float = 1.0, zeta: float = 1.0, seed: int = 0) -> Dataset:
-    """F_m(x) = mu/2 x^2 + c_m x, every c_m another; they sum to zero, zeta_* = zeta."""
-    slope = _spread(np.random.default_rng(seed), clients, 1, zeta)
+def pulled(
+    clients: int, *, mu: float = 1.0, zeta: float = 1.0, seed: int = 0, groups: int = 0, within: float = 0.0
+) -> Dataset:
+    """F_m(x) = mu/2 x^2 + c_m x; the c_m sum to zero, zeta_* = zeta. All at random, or those of so many groups.
+
+    Groups: one half of them, and of each group's clients, to either side, as baton orders has it.
+    """
+    if groups:
+        inside = within * _sides(clients // groups)
+        slope = (((zeta**2 - within**2) ** 0.5 * _sides(groups))[:, None] + inside).reshape(-1, 1)
+    else:
+        slope = _spread(np.random.default_rng(seed), clients, 1, zeta)
     return quadratic._dataset(torch.full((clients, 1, 1), mu, dtype=torch.float64), torch.from_numpy(slope), 0.0)
 
 

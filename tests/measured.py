@@ -143,7 +143,7 @@ def kink(algorithm: str, M: int, K: int, rounds: Sequence[int], seeds: int, rate
 
 
 def ordered_kink(order: str, M: int, K: int, rounds: Sequence[int], seeds: int, rates: int = 16) -> np.ndarray:
-    """The last iterate of a chain through all clients in this order, on the same kink; [2, rounds]: means, their errors.
+    """The last iterate of a chain of all clients in this order, on the same kink, [2, rounds]: means, their errors.
 
     Begun where drift and distance add up; one half of the clients after the other in the natural order.
     """

@@ -130,5 +130,5 @@ def _of_groups(p: "Groups") -> str:
     turns = f"{p.G} groups of {N} take turns, {who} of one" if p.G > 1 else f"one group of {N}, {who} of it"
     return (
         f"Cyclic: {turns} in each of {p.G * p.cycles:,} rounds, as a chain or in parallel. Its quadratics have the "
-        f"same zeta, {p.between:.4g} between groups and {p.within:.4g} within them; R it falls with is epochs."
+        f"same zeta, {p.between:.4g} between groups and {p.within:.4g} within them. Under 'falls as', R counts epochs."
     )

@@ -10,6 +10,8 @@ fixed order at most M - 1 times that. This is the way of Mishchenko, Khaled and 
 
 The quadratics: F_m = mu/2 x^2 + zeta x for one half of the clients, mu/2 x^2 - zeta x for the other, x at first D. They
 are those of the lower bounds of Safran and Shamir (2020), and their error is known exactly in every order.
+
+Clients in groups that take turns: groups.py.
 """
 
 from collections.abc import Callable
