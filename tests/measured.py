@@ -142,22 +142,26 @@ def kink(algorithm: str, M: int, K: int, rounds: Sequence[int], seeds: int, rate
     return tuned(common, lambda x: kink_gap(data, x), grid, seeds, rounds, mu=1.0)
 
 
-def ordered_kink(order: str, M: int, K: int, rounds: Sequence[int], seeds: int, rates: int = 16) -> np.ndarray:
+def ordered_kink(
+    order: str,
+    M: int,
+    K: int,
+    rounds: Sequence[int],
+    seeds: int,
+    rates: int = 16,
+    algorithm: str = "sequential",
+) -> np.ndarray:
     """The last iterate of a chain of all clients in this order, on the same kink, [2, rounds]: means, their errors.
 
     Begun where drift and distance add up; one half of the clients after the other in the natural order.
     """
-    first = 1.0 if order == "incremental" else -1.0
-    common = {
-        "dataset": "families:kinked:zeta=4,halves=true",
-        **OWN["kinked"],
-        "model": f"families:on_kink:start={first}",
-    }
-    common |= {"algorithm": "sequential", "schedule": order, "clients": M, "local_steps": K}
+    spec, first = "families:kinked:zeta=4,halves=true", 1.0 if order == "incremental" else -1.0
+    common = {"dataset": spec, **OWN["kinked"], "model": f"families:on_kink:start={first}", "schedule": order}
+    common |= {"algorithm": algorithm, "clients": M, "local_steps": K}
     common |= {"rounds": max(rounds), "eval_every": max(rounds)}
     grid = np.geomspace(1.5 / max(rounds), 12 / min(rounds), rates)
-    runs = iterates(common, (grid / (M * K)).tolist(), seeds)[list(rounds)]
-    values = kink_gap(datasets.load(common["dataset"], M), runs)
+    runs = iterates(common, [rate(algorithm, h, M, K) for h in grid], seeds)[list(rounds)]
+    values = kink_gap(datasets.load(spec, M), runs)
     best = values.mean(-1).argmin(1)
     of_best = values[np.arange(len(rounds)), best]
     return np.stack([of_best.mean(-1), of_best.std(-1) / max(seeds - 1, 1) ** 0.5])

@@ -27,7 +27,7 @@ from baton.theory import (
     parted,
 )
 from families import OWN, kink_gap
-from measured import iterates, quadratic_values, slope
+from measured import iterates, ordered_kink, quadratic_values, slope
 
 MU, ZETA, START, ETA = 0.5, 2.0, 1.5, 0.05
 
@@ -229,6 +229,16 @@ def test_between_bound_and_quadratics_is_a_constant(algorithm: str) -> None:
         ]
         assert min(factors) >= 1
         assert max(factors) < min(most, 1.3 * min(factors))
+
+
+def test_where_curvature_jumps_parallel_legs_drift_as_their_bound() -> None:
+    """All clients side by side, through the engine; nothing is drawn."""
+    R = (100, 400)
+    found = ordered_kink("shuffled", 4, 4, R, 1, 20, "parallel")[0]
+    symbols = {"L": 2.0, "mu": 1.0, "zeta": 4.0, "D": 1.0, "M": 4, "G": 1, "K": 4}
+    factors = [groups_costs(groups(**symbols, R=r))[1].bound.error / e for r, e in zip(R, found, strict=True)]
+    assert -2 <= slope(R, found) <= -1.5
+    assert 1 < factors[0] < factors[1] < 1.3 * factors[0] < 100
 
 
 def test_the_draw_costs_what_replacement_does_but_for_what_a_group_leaves() -> None:
