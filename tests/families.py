@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from baton import rng
 from baton.datasets import Dataset, base, digits, quadratic
+from baton.theory.groups import _sides
 
 
 def quadratics(
@@ -46,19 +47,44 @@ def pairs(clients: int, *, delta: float = 0.5, zeta: float = 1.0, sigma: float =
     return quadratic._dataset((1 + delta * side).view(-1, 1, 1), zeta * side.view(-1, 1), sigma)
 
 
-def kinked(clients: int, *, low: float = 1.0, high: float = 2.0, zeta: float = 1.0, flat: float = 0.0) -> Dataset:
+def kinked(
+    clients: int,
+    *,
+    low: float = 1.0,
+    high: float = 2.0,
+    zeta: float = 1.0,
+    flat: float = 0.0,
+    halves: bool = False,
+) -> Dataset:
     """F_m(x) = low/2 min(x, 0)^2 + high/2 max(x, 0)^2 +- zeta x on the line: the curvature jumps at the optimum, 0.
 
     The lower bounds of SGD with random reshuffling are made of these: a round's walk to both sides of 0 is answered
     more strongly on one of them. mu = low, L = high, zeta_* = zeta; clients in even number. flat > 0: one coordinate
-    more, flat/2 y^2 for everybody, so that mu = flat.
+    more, flat/2 y^2 for everybody, so that mu = flat. halves: not every second client pulls to the other side, but the
+    second half of them, which makes the natural order a bad one.
     """
-    side = np.where(np.arange(clients) % 2, -zeta, zeta)[:, None]
+    other = np.arange(clients) * 2 // clients if halves else np.arange(clients) % 2
+    side = np.where(other, -zeta, zeta)[:, None]
     below, above, slope = np.full((clients, 1), low), np.full((clients, 1), high), side
     if flat:
         more = np.full((clients, 1), flat)
         below, above, slope = np.hstack([below, more]), np.hstack([above, more]), np.hstack([side, 0 * side])
     return _rows(below, above, slope, 0.0)
+
+
+def pulled(
+    clients: int, *, mu: float = 1.0, zeta: float = 1.0, seed: int = 0, groups: int = 0, within: float = 0.0
+) -> Dataset:
+    """F_m(x) = mu/2 x^2 + c_m x; the c_m sum to zero, zeta_* = zeta. All at random, or those of so many groups.
+
+    Groups: one half of them, and of each group's clients, to either side, as baton orders has it.
+    """
+    if groups:
+        inside = within * _sides(clients // groups)
+        slope = (((zeta**2 - within**2) ** 0.5 * _sides(groups))[:, None] + inside).reshape(-1, 1)
+    else:
+        slope = _spread(np.random.default_rng(seed), clients, 1, zeta)
+    return quadratic._dataset(torch.full((clients, 1, 1), mu, dtype=torch.float64), torch.from_numpy(slope), 0.0)
 
 
 def bumps(
@@ -178,6 +204,7 @@ def _noise(sample: Tensor, key: Tensor) -> Tensor:
 
 OWN: dict[str, dict[str, Any]] = {  # what a setting on such data must say
     "quadratics": {"model": "quadratic", "partition": "natural", "dtype": "float64"},
+    "pulled": {"model": "quadratic", "partition": "natural", "dtype": "float64"},
     "pairs": {"model": "quadratic", "partition": "natural", "dtype": "float64"},
     "kinked": {"model": "families:on_kink", "partition": "natural", "dtype": "float64"},
     "bumps": {"model": "families:on_bumps", "partition": "natural", "dtype": "float64"},

@@ -142,6 +142,31 @@ def kink(algorithm: str, M: int, K: int, rounds: Sequence[int], seeds: int, rate
     return tuned(common, lambda x: kink_gap(data, x), grid, seeds, rounds, mu=1.0)
 
 
+def ordered_kink(
+    order: str,
+    M: int,
+    K: int,
+    rounds: Sequence[int],
+    seeds: int,
+    rates: int = 16,
+    algorithm: str = "sequential",
+) -> np.ndarray:
+    """The last iterate of a chain of all clients in this order, on the same kink, [2, rounds]: means, their errors.
+
+    Begun where drift and distance add up; one half of the clients after the other in the natural order.
+    """
+    spec, first = "families:kinked:zeta=4,halves=true", 1.0 if order == "incremental" else -1.0
+    common = {"dataset": spec, **OWN["kinked"], "model": f"families:on_kink:start={first}", "schedule": order}
+    common |= {"algorithm": algorithm, "clients": M, "local_steps": K}
+    common |= {"rounds": max(rounds), "eval_every": max(rounds)}
+    grid = np.geomspace(1.5 / max(rounds), 12 / min(rounds), rates)
+    runs = iterates(common, [rate(algorithm, h, M, K) for h in grid], seeds)[list(rounds)]
+    values = kink_gap(datasets.load(spec, M), runs)
+    best = values.mean(-1).argmin(1)
+    of_best = values[np.arange(len(rounds)), best]
+    return np.stack([of_best.mean(-1), of_best.std(-1) / max(seeds - 1, 1) ** 0.5])
+
+
 def pairs(algorithm: str, M: int, K: int, rounds: Sequence[int], seeds: int, rates: int = 8) -> np.ndarray:
     """Drift alone, quadratics: mu = 1/2, L = 3/2, zeta_* = 4, D = 1, begun where drift and distance do not cancel."""
     spec, first = "families:pairs:delta=0.5,zeta=4", -1 if algorithm == "sequential" else 1

@@ -32,6 +32,7 @@ SCREENS: dict[str, list[str]] = {
     "list-studies": ["list", "studies"],
     "bounds": ["bounds", "-a", "parallel"],
     "orders": ["orders", "--zeta", "2"],
+    "orders-groups": ["orders", "--zeta", "2", "--groups", "5", "-S", "1"],
     "crossover": ["crossover", "--over", "S", "-M", "20", "--case", "nonconvex"],
 }
 PINNED = dict(re.findall(r"^([\w-]+)==(\S+)$", (HERE.parent / "constraints.txt").read_text(), re.MULTILINE))

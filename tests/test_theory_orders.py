@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from baton import cli
 from baton.errors import BadInput
 from baton.theory import ORDERS, Chain, chain, least_error, order_bound, order_error
-from measured import iterates
+from measured import iterates, ordered_kink, slope
 
 MU, ZETA, START = 0.5, 2.0, 1.5
 SHUFFLED = ("once", "reshuffled", "flipflop")
@@ -155,6 +155,39 @@ def test_between_bound_and_quadratics_is_a_constant() -> None:
             factors.append(least_error(order_bound, order, p).error / least_error(order_error, order, p).error)
         assert max(factors) < 12
         assert max(factors) < 1.25 * min(factors)
+
+
+def kinks_bound(order: str, M: int, R: int) -> float:
+    return least_error(order_bound, order, chain(L=2, mu=1, zeta=4, D=1, M=M, K=1, R=R)).error
+
+
+def test_where_curvature_jumps_shuffling_anew_falls_as_its_bound() -> None:
+    """1/(M R^2), through the engine; quadratics fall as 1/(M R^3). Back and forth is no better there."""
+    R = (100, 400)
+    found = ordered_kink("reshuffled", 8, 1, R, 32, 10)[0]
+    assert -2 <= slope(R, found) <= -1.5
+    few, many = (ordered_kink("reshuffled", M, 1, [100], 32, 10)[0, 0] for M in (4, 16))
+    assert slope((4, 16), [few, many]) == pytest.approx(-1, abs=0.3)
+    assert ordered_kink("flipflop", 8, 1, [400], 32, 10)[0, 0] > 0.6 * found[1]
+    assert kinks_bound("reshuffled", 8, 400) > found[1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("order", "R", "M"),
+    [("incremental", -2, 0), ("once", -2, -1), ("reshuffled", -2, -1), ("flipflop", -2, -1), ("replacement", -1, -1)],
+)
+def test_where_curvature_jumps_all_orders_fall_as_their_bounds(order: str, R: float, M: float) -> None:
+    """And between measured and proved is a constant, within its logarithms; 64 seeds."""
+    rounds, clients = (200, 400, 800, 1600), (4, 8, 16, 32)
+    in_R = ordered_kink(order, 8, 1, rounds, 64)[0]
+    in_M = [ordered_kink(order, m, 1, [400], 64)[0, 0] for m in clients]
+    assert 0.7 * R >= slope(rounds, in_R) >= R
+    assert slope(clients, in_M) == pytest.approx(M, abs=0.3)
+    if order != "replacement":
+        factors = np.array([kinks_bound(order, 8, r) for r in rounds]) / in_R
+        assert factors.min() > 1
+        assert factors.max() < 2 * factors.min()
 
 
 @pytest.mark.parametrize(

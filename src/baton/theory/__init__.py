@@ -9,6 +9,7 @@ from baton.theory.average import average, weights
 from baton.theory.bounds import Result, bound
 from baton.theory.corollaries import orders
 from baton.theory.crossover import OVER, Crossing, Curves, crossover
+from baton.theory.groups import Groups, groups, groups_bound, groups_costs, groups_error, parted
 from baton.theory.lemmas import (
     Drift,
     covariance,
@@ -49,6 +50,7 @@ __all__ = [
     "Crossing",
     "Curves",
     "Drift",
+    "Groups",
     "Least",
     "Result",
     "Row",
@@ -61,6 +63,10 @@ __all__ = [
     "covariance",
     "crossover",
     "drift_bound",
+    "groups",
+    "groups_bound",
+    "groups_costs",
+    "groups_error",
     "largest_rate",
     "latex",
     "least_error",
@@ -69,6 +75,7 @@ __all__ = [
     "order_bound",
     "order_error",
     "orders",
+    "parted",
     "partial_sum",
     "participation",
     "path_variance",

@@ -10,6 +10,8 @@ fixed order at most M - 1 times that. This is the way of Mishchenko, Khaled and 
 
 The quadratics: F_m = mu/2 x^2 + zeta x for one half of the clients, mu/2 x^2 - zeta x for the other, x at first D. They
 are those of the lower bounds of Safran and Shamir (2020), and their error is known exactly in every order.
+
+Clients in groups that take turns: groups.py.
 """
 
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from baton.errors import BadInput
+from baton.theory.powers import log_left, terms, times
 from baton.theory.rates import minimiser
 from baton.theory.symbols import Floats, check_name
 
@@ -60,6 +63,7 @@ class Cost(NamedTuple):
     falls_as: str
     bound: Least  # nan where there is none
     quadratics: Least
+    algorithm: str = "sequential"
 
 
 def chain(
@@ -97,12 +101,12 @@ def order_bound(order: str, p: Chain, eta: Floats) -> Floats:
     far = p.zeta**2 * (p.M * (m * p.K**2 + k**2) - (m * p.K + k) ** 2) / (p.M - 1.0)  # |x*_i - x*|^2 / eta^2
     if order == "incremental":
         far = far * (p.M - 1)
-    fall = _log_left(eta * p.mu)[..., None]
+    fall = log_left(eta * p.mu)[..., None]
     with np.errstate(all="ignore"):
-        grown = (np.exp(_times(steps - 1 - np.arange(float(steps)), fall)) * far).sum(-1) * eta**3 * p.L
-        noise = eta**2 * p.sigma**2 * _terms(1, steps * p.epochs, fall[..., 0])
-        found = np.exp(2 * np.log(p.D) + _times(steps * p.epochs, fall[..., 0])) if p.D else np.zeros(eta.shape)
-        found = p.L / 2 * (found + grown * _terms(steps, p.epochs, fall[..., 0]) + noise)
+        grown = (np.exp(times(steps - 1 - np.arange(float(steps)), fall)) * far).sum(-1) * eta**3 * p.L
+        noise = eta**2 * p.sigma**2 * terms(1, steps * p.epochs, fall[..., 0])
+        found = np.exp(2 * np.log(p.D) + times(steps * p.epochs, fall[..., 0])) if p.D else np.zeros(eta.shape)
+        found = p.L / 2 * (found + grown * terms(steps, p.epochs, fall[..., 0]) + noise)
     return np.where(eta * p.L <= 1 + 1e-12, found, np.inf)
 
 
@@ -111,23 +115,23 @@ def order_error(order: str, p: Chain, eta: Floats) -> Floats:
     check_name("order", order, ORDERS)
     eta = np.asarray(eta, dtype=np.float64)
     with np.errstate(all="ignore"):
-        leg = p.K * _log_left(eta * p.mu)  # a leg is x -> a x - (1 - a) s zeta / mu, a = exp(leg)
-        back = np.exp(_times(p.M - 1 - np.arange(float(p.M)), leg[..., None]))
+        leg = p.K * log_left(eta * p.mu)  # a leg is x -> a x - (1 - a) s zeta / mu, a = exp(leg)
+        back = np.exp(times(p.M - 1 - np.arange(float(p.M)), leg[..., None]))
         pulls = -np.expm1(leg)[..., None] * back  # what is left at the end of an epoch of each leg's pull
         turn, E = p.M * leg, p.epochs  # an epoch is x -> exp(turn) x - zeta / mu * sum of pulls with their signs
-        start = np.exp(_times(E, turn)) * p.D
+        start = np.exp(times(E, turn)) * p.D
         if order == "incremental":
-            bias = np.expm1(turn / 2) ** 2 * _terms(1, E, turn)
+            bias = np.expm1(turn / 2) ** 2 * terms(1, E, turn)
             return p.mu / 2 * (start + p.zeta / p.mu * bias) ** 2
         if order == "once":
-            spread = _shuffled(pulls, p.M) * _terms(1, E, turn) ** 2
+            spread = _shuffled(pulls, p.M) * terms(1, E, turn) ** 2
         elif order == "reshuffled":
-            spread = _shuffled(pulls, p.M) * _terms(2, E, turn)
+            spread = _shuffled(pulls, p.M) * terms(2, E, turn)
         elif order == "replacement":
-            spread = (pulls**2).sum(-1) * _terms(2, E, turn)
+            spread = (pulls**2).sum(-1) * terms(2, E, turn)
         else:
             both = np.exp(turn)[..., None] * pulls + pulls[..., ::-1]  # an epoch, and the same backwards
-            spread = _shuffled(both, p.M) * _terms(4, E // 2, turn)
+            spread = _shuffled(both, p.M) * terms(4, E // 2, turn)
             if E % 2:
                 spread = np.exp(2 * turn) * spread + _shuffled(pulls, p.M)
         return p.mu / 2 * (start**2 + (p.zeta / p.mu) ** 2 * spread)
@@ -135,16 +139,20 @@ def order_error(order: str, p: Chain, eta: Floats) -> Floats:
 
 def least_error(error: Callable[[str, Chain, Floats], Floats], order: str, p: Chain) -> Least:
     """At the learning rate, up to 1/L, where an error or a bound is least."""
-    most = 1 / p.L
-    rates = np.geomspace(most * 1e-3 / (p.M * p.K * p.epochs), most, FINE)
-    pieces = min(FINE, 1 + FINE * p.M * p.K // ROOM)
-    found = np.concatenate([error(order, p, some) for some in np.array_split(rates, pieces)])
+    return least(lambda eta: error(order, p, eta), 1 / p.L, p.M * p.K, p.epochs)
+
+
+def least(error: Callable[[Floats], Floats], most: float, steps: int, again: int) -> Least:
+    """At the rate, up to the largest one, where what is asked for is least; steps: of an epoch, which comes again."""
+    rates = np.geomspace(most * 1e-3 / (steps * again), most, FINE)
+    pieces = min(FINE, 1 + FINE * steps // ROOM)
+    found = np.concatenate([error(some) for some in np.array_split(rates, pieces)])
     if np.isnan(found).all():
         return Least(float("nan"), float("nan"))
     best = int(np.nanargmin(found))
     low, high = rates[max(best - 1, 0)], rates[min(best + 1, FINE - 1)]
-    eta = float(minimiser(lambda rate: error(order, p, rate), low, high))
-    return Least(float(error(order, p, np.asarray(eta))), eta)
+    eta = float(minimiser(error, low, high))
+    return Least(float(error(np.asarray(eta))), eta)
 
 
 def costs(p: Chain) -> list[Cost]:
@@ -153,24 +161,6 @@ def costs(p: Chain) -> list[Cost]:
         Cost(order, rate, least_error(order_bound, order, p), least_error(order_error, order, p))
         for order, rate in ORDER_RATES.items()
     ]
-
-
-def _log_left(part: Floats) -> Floats:
-    """log(1 - part), part up to 1."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log1p(-np.minimum(part, 1.0)))
-
-
-def _times(count: Floats | int, log: Floats) -> Floats:
-    """count * log, and 0 where count is 0 (log may be -inf)."""
-    return np.where(np.asarray(count) == 0, 0.0, np.asarray(count) * log)
-
-
-def _terms(each: int, count: int, log: Floats) -> Floats:
-    """1 + q + ... + q^(count - 1), q = exp(each log)."""
-    if count == 0:
-        return np.zeros(np.shape(log))
-    return np.where(log == 0, float(count), np.expm1(_times(each * count, log)) / np.expm1(each * log))
 
 
 def _shuffled(weights: Floats, M: int) -> Floats:
