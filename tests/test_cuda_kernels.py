@@ -635,6 +635,7 @@ def replayed(train: Callable[[], Params]) -> None:
 WIDE = ("resnet18", "vgg9", "cnn", "lenet5", "odd", "shortcuts", "dropped", "mlp", "logistic")
 SMALL = "user_modules:photos:channels=2,side=8"
 CASES: dict[str, Callable[[], None]] = {  # those that compile longest first
+    "hopper bf16 large": partial(of_hopper, "bf16", ("resnet18", "vgg9"), (24,)),
     "leg cifar10 vgg9": partial(of_leg, "cifar10", "vgg9", 1e-3),
     **{f"{net} {precision}": partial(of_net, net, precision) for net in NETS for precision in PRECISIONS},
     "leg mnist lenet5": partial(of_leg, "mnist", "lenet5", 1e-4),
@@ -653,7 +654,6 @@ CASES: dict[str, Callable[[], None]] = {  # those that compile longest first
     "terms fp32": partial(of_terms, "fp32"),
     "terms bf16": partial(of_terms, "bf16"),
     "limits": of_limits,
-    "hopper bf16 large": partial(of_hopper, "bf16", ("resnet18", "vgg9"), (24,)),
     **{f"hopper {p}": partial(of_hopper, p, ("lenet5", "shortcuts", "dropped", "small"), (1, 24)) for p in PRECISIONS},
     **{f"hopper {p} every": partial(of_hopper, p, WIDE, (1, 24, 96)) for p in PRECISIONS},
 }
