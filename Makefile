@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo federation test test-long lint bench docs wheel clean
+.PHONY: demo federation test test-long kernels lint bench docs wheel clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -21,6 +21,20 @@ test: .venv/ready
 
 test-long: .venv/ready
 	$(BIN)/pytest -n 2 --dist worksteal -m 'long or not long'
+
+# The GPU's kernels without a GPU: interpreted, and compiled for Hopper. Triton is made for Linux alone.
+.venv/kernels/ready: kernels.txt | .venv/ready
+	rm -rf .venv/kernels
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target .venv/kernels -r kernels.txt
+	touch $@
+
+ifeq ($(shell uname),Linux)
+kernels: .venv/kernels/ready
+	PYTHONPATH="$(CURDIR)/.venv/kernels$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/pytest tests/test_cuda_kernels.py
+else
+kernels:
+	@echo "make kernels: Triton is made for Linux alone"
+endif
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -1,7 +1,8 @@
 """Kernels over lanes on a GPU against an independent reference: torch's autograd in float64, lane by lane.
 
 Each case runs in a process of its own: cases compile side by side, and Triton decides on import whether it compiles or
-interprets. Without a GPU a few small ones are interpreted, where Triton is installed.
+interprets. Without a GPU, where Triton is installed, a few small ones are interpreted, and kernels are compiled for
+Hopper without being run: `make kernels` does both.
 """
 
 import copy
@@ -9,12 +10,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -29,6 +32,7 @@ from baton.models import MODELS
 from baton.nn import KeyedDropout, cuda, graph
 from baton.nn.swap import swap
 from baton.simulate import arithmetic
+from hopper import Made, hopper, launch_all
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16")
@@ -69,6 +73,14 @@ def odd() -> nn.Module:
         *(nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 20, 5, 1, 2), nn.MaxPool2d(2), nn.ReLU()),
         *(nn.Conv2d(20, 32, 4, 2, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
         *(nn.Dropout(0.5), nn.Linear(32, 10)),
+    )
+
+
+def joined(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Convolution, ReLU and pooling are one kernel, and a linear layer with its dropout and ReLU two."""
+    return nn.Sequential(
+        *(nn.Conv2d(shape[0], 3, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(3, 4, 2), nn.Flatten()),
+        *(nn.Linear(16, 6), nn.Dropout(0.5), nn.ReLU(), nn.Linear(6, classes)),
     )
 
 
@@ -113,7 +125,9 @@ def sparse(module: nn.Module) -> None:
 class Setup:
     """Everything a step takes."""
 
-    def __init__(self, net: str, precision: str, exact: bool, lanes: int = 3, batch: int = 7) -> None:
+    def __init__(
+        self, net: str, precision: str, exact: bool, lanes: int = 3, batch: int = 7, apart: Collection[str] = ()
+    ) -> None:
         torch.manual_seed(1)
         build, self.shape = NETS[net]
         self.net, self.precision, self.exact, self.lanes, self.batch = net, precision, exact, lanes, batch
@@ -125,7 +139,7 @@ class Setup:
                 for p in module.parameters():
                     p.data += 0.02 * torch.randn_like(p) * (p.dim() == 1)  # biases start at zero
         self.module = self.modules[0]
-        self.kernels = compiled(self.module, self.shape, precision)
+        self.kernels = compiled(self.module, self.shape, precision, apart)
         names = [name for name, _ in self.module.named_parameters()]
         of = [dict(module.named_parameters()) for module in self.modules]
         self.params = {name: torch.stack([p[name].detach() for p in of]).to(DEVICE) for name in names}
@@ -177,10 +191,11 @@ class Setup:
             return found, module.eval()(x)
 
 
-def compiled(module: nn.Module, shape: tuple[int, ...], precision: str) -> "cuda.Kernels":
+def compiled(module: nn.Module, shape: tuple[int, ...], precision: str, apart: Collection[str] = ()) -> "cuda.Kernels":
     layers = graph.layers(module, torch.zeros(1, *shape))
     assert layers is not None
-    made = cuda.compile(layers, {name: tuple(p.shape) for name, p in module.named_parameters()}, shape, precision)
+    sizes = {name: tuple(p.shape) for name, p in module.named_parameters()}
+    made = cuda.compile(layers, sizes, shape, precision, apart)
     assert made is not None
     return made
 
@@ -414,19 +429,134 @@ def of_terms(precision: str) -> None:
     refused(lambda: s.kernels.sgd(s.flat, g, wrong), "velocities")
 
 
+def of_sides(net: str, precision: str) -> None:
+    """Leaves that are clipped by a norm of their own, those of any first layers, as torch clips them in float64.
+
+    The second lane's clip lies between its two norms. Sums that are split have their squares elsewhere, and so have
+    gradients whose squares are not known: all come to the same.
+    """
+    from baton.nn.cuda import launch
+    from baton.nn.cuda.recipe import Op
+    from baton.nn.cuda.tiles import Tile
+
+    tile_of, lanes = launch.weight_tile, 4
+    names = list(Setup(net, precision, False, lanes, 3).params)
+    layers = list(dict.fromkeys(name.rpartition(".")[0] for name in names))
+    for count in range(1, len(layers)):
+        apart = {name for name in names if name.rpartition(".")[0] in layers[:count]}
+        for every in (0, 1, 2):  # no product's sums are split, all are, every second one's
+
+            def tile(op: Op, *given: Any, every: int = every) -> Tile:
+                split = every > 0 and layers.index(op.weight.rpartition(".")[0]) % every == 0
+                return tile_of(op, *given)._replace(splits=2 if split else 1)
+
+            launch.weight_tile = tile
+            s = Setup(net, precision, False, lanes, 3, apart)
+            gradient = s.gradient()
+            g = s.kernels.leaves(gradient)
+            parts = [[n for n in names if n in apart], [n for n in names if n not in apart]]
+            long = [torch.stack([g[n].double().flatten(1).norm(dim=1) for n in part]).norm(dim=0) for part in parts]
+            s.clip[1] = (long[0][1] + long[1][1]) / 2
+            apart_too, mine = s.kernels.sgd(s.flat, gradient, s.rule())[0], s.step()[0]
+            for lane in range(lanes):
+                exact = (
+                    s.reference(lane)[0] if precision == "fp64" else {n: leaf[lane].double() for n, leaf in g.items()}
+                )
+                for part in parts:
+                    leaves = [nn.Parameter(s.params[n][lane].double()) for n in part]
+                    for leaf, n in zip(leaves, part, strict=True):
+                        leaf.grad = exact[n].clone()
+                    if s.clip[lane] > 0:
+                        nn.utils.clip_grad_norm_(leaves, float(s.clip[lane]))
+                    torch.optim.SGD(leaves, float(s.lr[lane]), weight_decay=float(s.decay[lane])).step()
+                    for found in (mine, apart_too):
+                        new = s.kernels.leaves(found)
+                        for leaf, n in zip(leaves, part, strict=True):
+                            change = leaf.detach() - s.params[n][lane]
+                            error = relative(new[n][lane].double() - s.params[n][lane], change)
+                            times = float(s.params[n][lane].norm() / change.norm().clamp(min=1e-30))
+                            limit = 1e-15 * times + 1e-9 if precision == "fp64" else 1e-6 * times + 1e-5
+                            assert error < limit or not change.any(), (count, every, lane, n, error)
+            padded = s.kernels.flat({name: leaf.clone() for name, leaf in s.kernels.leaves(mine).items()})
+            assert torch.equal(padded, mine), "padding must stay zero"
+    launch.weight_tile = tile_of
+
+
+@contextmanager
+def samples_made_up() -> Iterator[None]:
+    """Where data sets are looked for, in full float32."""
+    from made_data import write_cifar, write_idx
+
+    with tempfile.TemporaryDirectory() as folder, arithmetic.arithmetic("fp32"):
+        os.environ.update(BATON_DATA=f"{folder}/data", XDG_CACHE_HOME=f"{folder}/cache")
+        write_idx(Path(folder) / "data" / "mnist", 60, 20)
+        write_cifar(Path(folder) / "data", 12)
+        yield
+
+
+def of_split(dataset: str, model: str, dtype: str, limit: float, some: Collection[str] = (), head: str = "") -> None:
+    """Steps in split form, as `choose` gives them on a GPU, against both sides in torch: at every cut, or at some."""
+    from baton import legs
+    from baton.legs.gpu import Cuda
+    from baton.legs.split import SplitLegs
+    from baton.nn.cut import cuts, sides
+    from baton.seam import Split
+    from baton.setting import Setting
+    from baton.simulate.program import Program
+    from steps import TERMS, cut_short, step_of, with_terms
+
+    with samples_made_up():
+        same = {"dataset": dataset, "model": model, "clients": 5, "participants": 2, "local_steps": 2, "batch_size": 3}
+        knobs = [(1, 0.05, 0.0, 0.0), (2, 0.02, 0.5, 0.01), (3, 0.1, 0.05, 0.0)]
+        lanes = [Setting(**same, dtype=dtype, seed=i, lr=lr, clip=clip, weight_decay=d) for i, lr, clip, d in knobs]
+        program, data = Program(lanes, DEVICE, "fp32"), datasets.load(dataset, 5)
+        net = copy.copy(program.net)
+        net.device = torch.device("cuda")  # whose kernels are interpreted where there is none
+        batches = program.ahead(0, program.order(0))[1]
+        x = program.net.init(program.seeds)
+        plain = step_of(program.lanes, batches)
+
+        def change(new: Params, lane: int | None = None) -> Tensor:
+            some = slice(None) if lane is None else slice(lane, lane + 1)
+            return torch.cat([(new[name] - x[name])[some].flatten() for name in x])
+
+        def of(form: Split, on: object) -> legs.Legs:
+            cut = sides(program.net, form.cut, form.head)
+            return legs.choose(on, data, program.clients, True, "fp32", 1, form, cut)  # type: ignore[arg-type]
+
+        for cut in [cut.name for cut in cuts(program.net) if not some or cut.name in some]:
+            ends = {}
+            for clip in ("joint", "per_side"):
+                form, both = Split(cut, clip=clip), sides(program.net, cut)
+                mine = of(form, net)
+                assert isinstance(mine, Cuda)
+                theirs = SplitLegs(program.net, data, program.clients, form, both, program.legs)
+                for terms in ((), TERMS[-1]) if clip == "per_side" else ((),):
+                    step = with_terms(plain, x, terms)
+                    drawn = cut_short(batches, step)
+                    found, wanted = (way.train(x, step, drawn) for way in (mine, theirs))
+                    error = relative(change(found), change(wanted))
+                    print(f"split {dataset} {model} {cut} {clip} {' '.join(sorted(terms))}: {error:.1e} of its change")
+                    assert error < (10 * limit if terms else limit)
+                if DEVICE.type == "cuda":
+                    replayed(partial(mine.train, x, step, drawn))
+                ends[clip] = mine.train(x, plain, batches)
+            assert relative(change(ends["joint"], 0), change(ends["per_side"], 0)) < limit, "nothing is clipped"
+            assert relative(change(ends["joint"], 2), change(ends["per_side"], 2)) > 0.01, "both norms are the same"
+        assert type(of(Split(cut, noise=0.1), net)) is SplitLegs
+        if head:
+            assert type(of(Split(cut, head=head), net)) is SplitLegs
+
+
 def of_leg(dataset: str, model: str, limit: float) -> None:
     """A client's steps through Program: the kernels' way against the plain one."""
     from baton.legs import gpu as leg
     from baton.legs.plain import Plain
     from baton.setting import Setting
     from baton.simulate.program import Program
-    from made_data import write_cifar, write_idx
     from steps import TERMS, cut_short, step_of, with_terms
 
-    with tempfile.TemporaryDirectory() as folder, arithmetic.arithmetic("fp32"):
-        os.environ.update(BATON_DATA=f"{folder}/data", XDG_CACHE_HOME=f"{folder}/cache")
-        write_idx(Path(folder) / "data" / "mnist", 60, 20)
-        write_cifar(Path(folder) / "data", 12)
+    with samples_made_up():
         knobs = [(1, 0.05, 0.0, 0.0), (2, 0.02, 0.5, 0.01), (3, 0.1, 10.0, 0.0)]
         same = {"dataset": dataset, "model": model, "clients": 5, "participants": 2, "local_steps": 5, "batch_size": 8}
         settings = [Setting(**same, seed=i, lr=lr, clip=clip, weight_decay=d) for i, lr, clip, d in knobs]
@@ -472,6 +602,23 @@ def of_leg(dataset: str, model: str, limit: float) -> None:
         assert relative(*outputs) < 1e-5
 
 
+def of_hopper(precision: str, nets: Collection[str], lanes: Collection[int]) -> None:
+    """Every kernel compiles for Hopper, fits, and waits as it must; with a norm of the first layer's own too."""
+    with hopper() as made:
+        for net in nets:
+            build, shape = NETS[net]
+            module = keyed(build())
+            names = [name for name, _ in module.named_parameters()]
+            first = [name for name in names if name.rpartition(".")[0] == names[0].rpartition(".")[0]]
+            for apart in ((), first):
+                for count in lanes:
+                    launch_all(compiled(module, shape, precision, apart), count, 20)
+    assert {"forward", "to_input", "to_weights", "step", "squares_of"} <= {kernel.name for kernel in made.values()}
+    for kernel in made.values():
+        kernel.check()
+    print(f"{len(made)} kernels for Hopper")
+
+
 def replayed(train: Callable[[], Params]) -> None:
     """A leg captured and replayed twice: the same bits, so nothing of it is left over from the leg before."""
     wanted = train()
@@ -485,12 +632,21 @@ def replayed(train: Callable[[], Params]) -> None:
         assert all(torch.equal(found[name], wanted[name]) for name in wanted)
 
 
+WIDE = ("resnet18", "vgg9", "cnn", "lenet5", "odd", "shortcuts", "dropped", "mlp", "logistic")
+SMALL = "user_modules:photos:channels=2,side=8"
 CASES: dict[str, Callable[[], None]] = {  # those that compile longest first
+    "hopper bf16 large": partial(of_hopper, "bf16", ("resnet18", "vgg9"), (24,)),
     "leg cifar10 vgg9": partial(of_leg, "cifar10", "vgg9", 1e-3),
     **{f"{net} {precision}": partial(of_net, net, precision) for net in NETS for precision in PRECISIONS},
     "leg mnist lenet5": partial(of_leg, "mnist", "lenet5", 1e-4),
     "leg mnist logistic": partial(of_leg, "mnist", "logistic", 1e-4),
     "leg digits mlp": partial(of_leg, "digits", "mlp", 1e-4),
+    "split cifar10 vgg9": partial(of_split, "cifar10", "vgg9", "float32", 1e-3, ("3",)),
+    "split mnist lenet5": partial(of_split, "mnist", "lenet5", "float32", 1e-3),
+    "split mnist lenet5 fp64": partial(of_split, "mnist", "lenet5", "float64", 1e-10),
+    "split digits mlp": partial(of_split, "digits", "mlp", "float32", 1e-4, (), "4"),
+    "split joined": partial(of_split, SMALL, "test_cuda_kernels:joined", "float64", 1e-10, ("0", "3", "6"), "8"),
+    **{f"sides {net} {p}": partial(of_sides, net, p) for net in ("small", "dropped", "shortcuts") for p in PRECISIONS},
     "samples vgg9": partial(of_samples, "vgg9"),
     "samples dropped": partial(of_samples, "dropped"),
     "samples mlp": partial(of_samples, "mlp"),
@@ -498,8 +654,14 @@ CASES: dict[str, Callable[[], None]] = {  # those that compile longest first
     "terms fp32": partial(of_terms, "fp32"),
     "terms bf16": partial(of_terms, "bf16"),
     "limits": of_limits,
+    **{f"hopper {p}": partial(of_hopper, p, ("lenet5", "shortcuts", "dropped", "small"), (1, 24)) for p in PRECISIONS},
+    **{f"hopper {p} every": partial(of_hopper, p, WIDE, (1, 24, 96)) for p in PRECISIONS},
 }
 INTERPRETED = [
+    "split joined",
+    "sides dropped fp64",
+    "sides small fp32",
+    "sides small fp64",
     "small fp32",
     "small fp64",
     "shortcuts fp64",
@@ -516,7 +678,7 @@ INTERPRETED = [
 def run(case: str) -> subprocess.CompletedProcess[str]:
     paths = [str(Path(__file__).parent), str(Path(baton.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     how = {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-    if DEVICE.type == "cpu":
+    if DEVICE.type == "cpu" and not case.startswith("hopper"):
         how["TRITON_INTERPRET"] = "1"
     return subprocess.run([sys.executable, __file__, case], env={**os.environ, **how}, capture_output=True, text=True)
 
@@ -527,6 +689,8 @@ def unable(case: str) -> str:
         return "Triton is not installed"
     if "digits" in case and find_spec("sklearn") is None:
         return "scikit-learn is not installed"
+    if case.startswith("hopper"):
+        return "a GPU is here, for which the other cases compile" if DEVICE.type == "cuda" else ""
     if DEVICE.type == "cuda":
         return ""
     if case not in INTERPRETED:
@@ -543,7 +707,12 @@ def processes(request: pytest.FixtureRequest) -> Iterator[dict[str, "Future[subp
         yield {case: pool.submit(run, case) for case in asked if not unable(case)}
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=f"case-{case.replace(' ', '-')}") for case in CASES])
+def param(case: str) -> Any:
+    long = [pytest.mark.long] if case.endswith("every") else []
+    return pytest.param(case, id=f"case-{case.replace(' ', '-')}", marks=long)
+
+
+@pytest.mark.parametrize("case", [param(case) for case in CASES])
 def test_case(case: str, processes: "dict[str, Future[subprocess.CompletedProcess[str]]]") -> None:
     if unable(case):
         pytest.skip(unable(case))
@@ -566,6 +735,45 @@ def test_layers_that_cannot_be_joined_have_no_kernels() -> None:
     assert none(nn.Sequential(nn.ReLU(), nn.Conv2d(2, 4, 1), *ending), (2, 3, 3)), "ReLU of samples"
     assert none(nn.Sequential(nn.Conv2d(2, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()), (2, 3, 3)), "ends in a mean"
     assert none(nn.Sequential(nn.Linear(5, 10), nn.ReLU()), (5,)), "ends in a ReLU"
+
+
+def test_leaves_apart_are_one_stretch() -> None:
+    """With those that need padding still last, and nothing else moved."""
+    from baton.nn.cuda.recipe import ALIGN, recipe
+
+    module = MODELS["lenet5"]((1, 28, 28), 10)
+    layers = graph.layers(module, torch.zeros(1, 1, 28, 28))
+    sizes = {name: tuple(p.shape) for name, p in module.named_parameters()}
+    assert layers is not None
+    whole = recipe(layers, sizes, (1, 28, 28))
+    assert whole is not None
+    for apart in (
+        {"0.0.weight", "0.0.bias"},
+        {"0.0.weight", "0.0.bias", "0.3.weight", "0.3.bias"},
+        {"6.weight", "6.bias"},
+    ):
+        made = recipe(layers, sizes, (1, 28, 28), apart)
+        assert made is not None
+        assert (made.size, made.whole, made.ops, list(made.leaves)) == (whole.size, whole.whole, whole.ops, list(sizes))
+        ends = {name: leaf.at + -(-leaf.numel // ALIGN) * ALIGN for name, leaf in made.leaves.items()}
+        assert {n for n, leaf in made.leaves.items() if made.apart[0] <= leaf.at and ends[n] <= made.apart[1]} == apart
+        assert made.apart[1] - made.apart[0] == sum(ends[name] - made.leaves[name].at for name in apart)
+        padded = {name for name, leaf in made.leaves.items() if leaf.numel % ALIGN}
+        assert all((leaf.at >= made.whole) is (name in padded) for name, leaf in made.leaves.items())
+    with pytest.raises(ValueError, match="its weight and its bias go together"):
+        recipe(layers, sizes, (1, 28, 28), {"0.0.weight"})
+
+
+def test_what_kernels_for_hopper_are_held_to() -> None:
+    ptx = ".visible .entry step(\n\t.param .u64 .ptr .global .align 16 w\n)\n{{\n{}\tret;\n}}\n"
+    wait, load, branch = "\tgriddepcontrol.wait;\n", "\tld.global.b32 %r1, [%rd1];\n", "\t@%p1 bra $L1;\n"
+    kernel = Made("step", ptx.format(wait + branch + load), 1 << 10, True, True)
+    kernel.check()
+    kernel._replace(ptx=ptx.format(load), early=False).check()
+    wrong = [kernel._replace(ptx=ptx.format(body)) for body in (load + wait, branch + wait, load, "")]
+    for made in (*wrong, kernel._replace(shared=228 << 10), kernel._replace(machine=False)):
+        with pytest.raises(AssertionError, match="step: "):
+            made.check()
 
 
 def test_tiles_are_those_that_were_fastest() -> None:

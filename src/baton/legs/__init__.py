@@ -1,5 +1,7 @@
 """How legs are trained: the fastest way that there is for a model on a device. All agree up to rounding."""
 
+from collections.abc import Collection
+
 import torch
 
 from baton.clients import Clients
@@ -37,7 +39,7 @@ def choose(
     if form is None or sides is None:
         quick = None if elastic else _kernels(net, data, clients, precision, threads)
         return quick or _torch(net, data, clients, clipped, threads)
-    found = _split_kernels(net, data, clients, threads, form, sides)
+    found = _split_kernels(net, data, clients, precision, threads, form, sides)
     if found is not None:
         return found
     whole = choose(net, data, clients, clipped, precision, threads)
@@ -49,25 +51,36 @@ def _torch(net: Net, data: Dataset, clients: Clients, clipped: bool, threads: in
     return kind(net, data, clients, clipped, threads)
 
 
-def _kernels(net: Net, data: Dataset, clients: Clients, precision: str, threads: int) -> Legs | None:
-    """Known layers, cross-entropy; float32, on a GPU float64 too."""
+def _kernels(
+    net: Net, data: Dataset, clients: Clients, precision: str, threads: int, apart: Collection[str] = ()
+) -> Legs | None:
+    """Known layers, cross-entropy; float32, on a GPU float64 too, and leaves apart, which clip by their own norm."""
     layers, long = net.layers(), net.dtype == torch.float64
     if layers is None or not _usual(net, data):
         return None
     if net.device.type == "cuda":
-        return gpu.build(net, layers, data, clients, "fp64" if long else precision)
+        return gpu.build(net, layers, data, clients, "fp64" if long else precision, apart)
     return None if long else compiled.build(net, layers, data, clients, threads)
 
 
-def _split_kernels(net: Net, data: Dataset, clients: Clients, threads: int, form: Split, sides: Sides) -> Legs | None:
-    """The same on a CPU, cut once, and smashed data without noise."""
-    if net.device.type != "cpu" or net.dtype != torch.float32 or form.noise or not _usual(net, data):
+def _split_kernels(
+    net: Net, data: Dataset, clients: Clients, precision: str, threads: int, form: Split, sides: Sides
+) -> Legs | None:
+    """The same, cut once, and smashed data without noise.
+
+    Its gradient is the whole model's then, and its step too, but for what each side clips by. So a kernel on a GPU may
+    lie on both sides of a cut, and only norms are told apart; in C each side has layers of its own.
+    """
+    if form.noise or sides.head:
         return None
+    each = form.clip == "per_side"
+    if net.device.type == "cuda":
+        return _kernels(net, data, clients, precision, threads, sides.front.names if each else ())
     known = sides.layers(net.sample)
-    if known is None:
+    if known is None or net.dtype != torch.float32 or not _usual(net, data):
         return None
     layers, cut = known
-    return compiled.build(net, layers, data, clients, threads, cut, form.clip == "per_side")
+    return compiled.build(net, layers, data, clients, threads, cut, each)
 
 
 def _usual(net: Net, data: Dataset) -> bool:

@@ -1,5 +1,6 @@
 """The leg on a GPU, by kernels that know the lane axis."""
 
+from collections.abc import Collection
 from math import prod
 
 import torch
@@ -17,14 +18,24 @@ from baton.nn import Net, cuda, graph
 BLOCK_BYTES = 4 << 30  # what one block of samples may take over all lanes while it is evaluated
 
 
-def build(net: Net, layers: list[graph.Layer], data: Dataset, clients: Clients, precision: str) -> "Cuda | None":
-    """None where a layer has no such kernel, or there is no Triton."""
-    kernels = cuda.compile(layers, net.sizes(), tuple(clients.x.shape[1:]), precision)
+def build(
+    net: Net,
+    layers: list[graph.Layer],
+    data: Dataset,
+    clients: Clients,
+    precision: str,
+    apart: Collection[str] = (),
+) -> "Cuda | None":
+    """None where a layer has no such kernel, or there is no Triton.
+
+    apart: of a model in split form, the leaves of one side, where each clips by its own norm.
+    """
+    kernels = cuda.compile(layers, net.sizes(), tuple(clients.x.shape[1:]), precision, apart)
     return Cuda(kernels, layers, net, data, clients) if kernels else None
 
 
 class Cuda:
-    """Known layers in float32, products at a chosen precision; or all in float64."""
+    """Known layers in float32, products at a chosen precision; or all in float64. Whole or in split form."""
 
     way = "Triton"
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,6 +29,13 @@ def _up(n: int) -> int:
 def _plain(x: Tensor, dtype: torch.dtype) -> Tensor:
     """As kernels address it; x itself where it is so already."""
     return x.to(dtype).contiguous()
+
+
+class Squares(NamedTuple):
+    """Sums of squares of a gradient's parts."""
+
+    sums: Tensor  # [L, slots]
+    apart: tuple[int, int] = (0, 0)  # from where to where they are of leaves with a norm of their own
 
 
 class Kernels:
@@ -168,8 +176,8 @@ class Kernels:
 
     def _gradient(
         self, flat: Tensor, operands: Tensor, x: Tensor, y: Tensor, weight: Tensor, key: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """(gradient [L, P], sums of squares of its parts [L, slots])."""
+    ) -> tuple[Tensor, Squares]:
+        """(gradient [L, P], sums of squares of its parts)."""
         if x.shape[1] > self._most:
             raise ValueError(f"a batch of {x.shape[1]} is too large: offsets have 32 bits, which hold {self._most}")
         flat, operands, x = _plain(flat, self.sums), _plain(operands, self.dtype), _plain(x, self.dtype)
@@ -202,9 +210,9 @@ class Kernels:
         g: Tensor,
         rule: Rule,
         into: tuple[Tensor, Tensor] | None = None,
-        squares: Tensor | None = None,
+        squares: Squares | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """(flat, operands) after one clipped step; squares: sums of squares of g's parts, where they are known."""
+        """(flat, operands) after one clipped step; squares: of g's parts, where they are known."""
         lanes, size = flat.shape
         flat, g, lr, clip, decay = (_plain(x, self.sums) for x in (flat, g, *rule[:3]))
         pull, anchor = (_plain(x, self.sums) for x in rule.pull or (lr, flat))  # a tensor that is not read is any
@@ -212,9 +220,7 @@ class Kernels:
         momentum, velocity = rule.momentum or (lr, flat)
         if (velocity.shape, velocity.dtype, velocity.is_contiguous()) != (flat.shape, self.sums, True):
             raise ValueError("momentum: velocities are written over, so they must be an arena")
-        if squares is None:
-            squares = torch.empty((lanes, -(-size // (4 * BLOCK))), dtype=self.sums, device=flat.device)
-            programs(small.squares_of, (squares.shape[1], lanes))(g, squares, size, BLOCK=4 * BLOCK)
+        squares = squares or self._squares(g)
         copy = self.precision == "bf16"
         if into is None:
             new = torch.empty_like(flat)
@@ -223,18 +229,30 @@ class Kernels:
             raise ValueError("into: not what a step returns")
         if not copy and into[0].data_ptr() != into[1].data_ptr():
             raise ValueError("into: products read the arena itself, which must be given twice")
-        slots = squares.shape[1]
+        (first, last), slots = self.recipe.apart, squares.sums.shape[1]
         programs(small.step, (-(-size // (2 * BLOCK)), lanes))(
-            *(flat, g, squares, lr, clip, decay, pull, anchor, shift, _plain(momentum, self.sums), velocity),
+            *(flat, g, squares.sums, lr, clip, decay, pull, anchor, shift, _plain(momentum, self.sums), velocity),
             *(*into, size, slots, lanes // len(anchor), lanes // len(shift)),
             PULL=rule.pull is not None,
             SHIFT=rule.shift is not None,
             MOMENTUM=rule.momentum is not None,
             COPY=copy,
+            FIRST=first,
+            LAST=last,
+            FIRST_SLOT=squares.apart[0],
+            LAST_SLOT=squares.apart[1],
             SLOTS=_up(slots),
             BLOCK=2 * BLOCK,
         )
         return into
+
+    def _squares(self, g: Tensor) -> Squares:
+        """Of blocks of g."""
+        (lanes, size), (first, last) = g.shape, self.recipe.apart
+        blocks, own = -(-size // (4 * BLOCK)), first < last
+        sums = torch.empty((lanes, 2 * blocks if own else blocks), dtype=self.sums, device=g.device)
+        programs(small.squares_of, (blocks, lanes))(g, sums, size, FIRST=first, LAST=last, BLOCK=4 * BLOCK)
+        return Squares(sums, (0, blocks if own else 0))
 
     def direction(self, start: Tensor, end: Tensor, shift: Tensor | None, inverse: Tensor) -> Tensor:
         """(start - end) inverse - shift, [L, P]: over the shift, where it has a lane each; start may have fewer."""
@@ -295,16 +313,18 @@ class _Backward:
         self.side = self._stream()
 
     def _lay_out(self) -> None:
-        """Slots for sums of squares, room for split sums."""
+        """Slots for sums of squares, room for split sums. As in the arena, those apart lie where the others meet."""
         slots, room, table = 0, 0, []
         self.slot: dict[int, int] = {}
         self.room: dict[int, int] = {}
-        for i, tile in self.tiles.items():
-            op = self.ops[i]
-            if tile.splits == 1:
-                self.slot[i] = slots
-                slots += launch.weight_programs(op, tile)
-                continue
+        apart = {i for i in self.tiles if self.kernels.recipe.is_apart(self.ops[i])}
+        first, rows = 0, 0  # slots before those apart; those apart in the table
+        for i in sorted((i for i, tile in self.tiles.items() if tile.splits == 1), key=lambda i: i in apart):
+            self.slot[i] = slots
+            slots += launch.weight_programs(self.ops[i], self.tiles[i])
+            first = first if i in apart else slots
+        for i in sorted((i for i, tile in self.tiles.items() if tile.splits > 1), key=lambda i: i not in apart):
+            op, tile = self.ops[i], self.tiles[i]
             self.room[i] = room
             weight = self.leaves[op.weight]
             stride, bias = launch.weight_part(op)
@@ -315,9 +335,11 @@ class _Backward:
                 for b in range(0, count, BLOCK):
                     table.append((at + b, min(BLOCK, count - b), where + b, stride, tile.splits))
             room += tile.splits * self.lanes * stride
+            rows = len(table) if i in apart else rows
         self.parts_slot = slots
         device = self.g.device
-        self.squares = torch.empty((self.lanes, slots + len(table)), dtype=self.g.dtype, device=device)
+        sums = torch.empty((self.lanes, slots + len(table)), dtype=self.g.dtype, device=device)
+        self.squares = Squares(sums, (first, slots + rows) if apart else (0, 0))
         self.work = torch.empty(room, dtype=self.g.dtype, device=device) if room else self.g
         constants, known = self.kernels._constants, ("table", self.lanes, self.batch, device)
         if known not in constants:  # copied to the device once, before anything is captured
@@ -367,7 +389,7 @@ class _Backward:
         source = self.x if op.source == SAMPLES else self.values[op.source]
         work = self.work[self.room[i] :] if i in self.room else self.g
         launch.to_weights(
-            *(op, self.leaves, d, source, self.g, self.squares, self.slot.get(i, 0), work),
+            *(op, self.leaves, d, source, self.g, self.squares.sums, self.slot.get(i, 0), work),
             *(self.kernels.precision, tile),
         )
 
@@ -411,12 +433,13 @@ class _Backward:
             image = (prod(self.ops[i].shape), 1, 1)
         self._give(i, lambda target: launch.passed(target, d, image))
 
-    def end(self) -> tuple[Tensor, Tensor]:
-        """(gradient, sums of squares), when all of it is there."""
+    def end(self) -> tuple[Tensor, Squares]:
+        """(gradient, sums of squares of its parts), when all of it is there."""
+        sums = self.squares.sums
         if len(self.table):
             with self.beside():
                 programs(small.sum_parts, (len(self.table), self.lanes))(
-                    *(self.g, self.work, self.table, self.squares, self.g.shape[1], self.squares.shape[1]),
+                    *(self.g, self.work, self.table, sums, self.g.shape[1], sums.shape[1]),
                     *(self.parts_slot,),
                     BLOCK=BLOCK,
                     AT_ONCE=8,

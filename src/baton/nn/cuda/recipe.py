@@ -1,7 +1,7 @@
 """A list of layers as a list of operations, each one kernel forward: product, shortcut, ReLU and pooling are one."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -65,6 +65,11 @@ class Recipe:
     whole: int  # from here on leaves are padded
     sample: tuple[int, ...]
     flat: bool  # samples are taken as C, H, W
+    apart: tuple[int, int] = (0, 0)  # from where to where leaves are clipped by a norm of their own
+
+    def is_apart(self, op: Op) -> bool:
+        """Whether a product's leaves are."""
+        return self.apart[0] <= self.leaves[op.weight].at < self.apart[1]
 
 
 class _Unsupported(Exception):
@@ -76,21 +81,37 @@ def _need(condition: bool) -> None:
         raise _Unsupported
 
 
-def recipe(layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[int, ...]) -> Recipe | None:
-    """None where a layer has no kernel, or stands where it cannot be joined to one."""
+def recipe(
+    layers: list[Layer], sizes: dict[str, tuple[int, ...]], sample: tuple[int, ...], apart: Collection[str] = ()
+) -> Recipe | None:
+    """None where a layer has no kernel, or stands where it cannot be joined to one.
+
+    apart: leaves of whole layers that are clipped by a norm of their own.
+    """
+    if any(layer.bias and (layer.bias in apart) != (layer.weight in apart) for layer in layers):
+        raise ValueError("apart: sums of squares are a layer's, so its weight and its bias go together")
     try:
         ops, flat = _operations(layers, sizes, sample)
         used = Counter(name for op in ops for name in (op.weight, op.bias) if name)
         _need(set(used) == set(sizes) and set(used.values()) == {1})
     except _Unsupported:
         return None
-    return Recipe(tuple(ops), *_arena(sizes), sample, flat)
+    leaves, size, whole = _arena(sizes, apart)
+    return Recipe(tuple(ops), leaves, size, whole, sample, flat, _stretch([leaves[name] for name in apart]))
 
 
-def _arena(sizes: dict[str, tuple[int, ...]]) -> tuple[dict[str, Leaf], int, int]:
-    """Leaves that need padding come last, so that one stretch holds all of it."""
+def _arena(sizes: dict[str, tuple[int, ...]], apart: Collection[str]) -> tuple[dict[str, Leaf], int, int]:
+    """Leaves that need padding come last, so that one stretch holds all of it; those apart lie where the others meet.
+
+    So they are one stretch too, whether they need padding or not.
+    """
+
+    def order(name: str) -> tuple[bool, bool]:
+        padded = prod(sizes[name]) % ALIGN != 0
+        return padded, (name in apart) != padded
+
     at, whole, places = 0, None, {}
-    for name in sorted(sizes, key=lambda name: prod(sizes[name]) % ALIGN != 0):
+    for name in sorted(sizes, key=order):
         padded = -(-prod(sizes[name]) // ALIGN) * ALIGN
         if whole is None and padded != prod(sizes[name]):
             whole = at
@@ -100,6 +121,12 @@ def _arena(sizes: dict[str, tuple[int, ...]]) -> tuple[dict[str, Leaf], int, int
     if whole is None and size != at:
         whole = at
     return {name: places[name] for name in sizes}, size, size if whole is None else whole
+
+
+def _stretch(leaves: list[Leaf]) -> tuple[int, int]:
+    """From where to where they lie, next to each other, the last one's padding among it."""
+    ends = [leaf.at + -(-leaf.numel // ALIGN) * ALIGN for leaf in leaves]
+    return min((leaf.at for leaf in leaves), default=0), max(ends, default=0)
 
 
 def _image(shape: Iterable[int]) -> tuple[int, int, int]:

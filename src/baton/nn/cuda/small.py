@@ -152,13 +152,27 @@ def sum_parts(g, work, table, squares, size, slots, slot, BLOCK: tl.constexpr, A
 
 
 @triton.jit
-def squares_of(g, squares, size, BLOCK: tl.constexpr):
-    """Sums of squares of blocks of g."""
+def squares_of(g, squares, size, FIRST: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
+    """Sums of squares of blocks of g; of what lies from FIRST to LAST, where that is not empty, before all others."""
     after()
     lane = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(g + lane * size + i, mask=i < size, other=0.0)
+    if FIRST < LAST:
+        own = (i >= FIRST) & (i < LAST)
+        squares += lane * tl.num_programs(0)
+        mine = tl.where(own, value, 0.0)
+        tl.store(squares + lane * tl.num_programs(0) + tl.program_id(0), tl.sum(mine * mine))
+        squares += tl.num_programs(0)
+        value = tl.where(own, 0.0, value)
     tl.store(squares + lane * tl.num_programs(0) + tl.program_id(0), tl.sum(value * value))
+
+
+@triton.jit
+def shortened(length, most):
+    """What a gradient of this length is multiplied by, so that it is no longer than most; 0: any length."""
+    ratio = most / (length + 1e-6)
+    return tl.where(most > 0, tl.where(ratio > 1, 1.0, ratio), 1.0)
 
 
 @triton.jit
@@ -184,21 +198,33 @@ def step(
     SHIFT: tl.constexpr,
     MOMENTUM: tl.constexpr,
     COPY: tl.constexpr,
+    FIRST: tl.constexpr,
+    LAST: tl.constexpr,
+    FIRST_SLOT: tl.constexpr,
+    LAST_SLOT: tl.constexpr,
     SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """w - lr d, d = g clipped to length + decay w + pull (w - anchor) + shift, and its copy for the products.
 
-    MOMENTUM: w - lr v instead, v = momentum v + d.
+    MOMENTUM: w - lr v instead, v = momentum v + d. What lies from FIRST to LAST, where that is not empty, has a length
+    of its own, whose squares are from FIRST_SLOT to LAST_SLOT.
     """
     after()
     lane = tl.program_id(1).to(tl.int64)
     s = tl.arange(0, SLOTS)
-    length = tl.sqrt(tl.sum(tl.load(squares + lane * slots + s, mask=s < slots, other=0.0)))
+    parts = tl.load(squares + lane * slots + s, mask=s < slots, other=0.0)
+    if FIRST < LAST:
+        own = (s >= FIRST_SLOT) & (s < LAST_SLOT)
+        length = tl.sqrt(tl.sum(tl.where(own, parts, 0.0)))
+        others = tl.sqrt(tl.sum(tl.where(own, 0.0, parts)))
+    else:
+        length = tl.sqrt(tl.sum(parts))
     most = wide(tl.load(clip + lane))
-    ratio = most / (length + 1e-6)
-    scale = tl.where(most > 0, tl.where(ratio > 1, 1.0, ratio), 1.0)
+    scale = shortened(length, most)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if FIRST < LAST:
+        scale = tl.where((i >= FIRST) & (i < LAST), scale, shortened(others, most))
     ok = i < size
     old = tl.load(w + lane * size + i, mask=ok, other=0.0)
     slope = tl.load(g + lane * size + i, mask=ok, other=0.0) * scale + wide(tl.load(decay + lane)) * old
