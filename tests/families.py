@@ -46,7 +46,15 @@ def pairs(clients: int, *, delta: float = 0.5, zeta: float = 1.0, sigma: float =
     return quadratic._dataset((1 + delta * side).view(-1, 1, 1), zeta * side.view(-1, 1), sigma)
 
 
-def kinked(clients: int, *, low: float = 1.0, high: float = 2.0, zeta: float = 1.0, flat: float = 0.0) -> Dataset:
+def kinked(
+    clients: int,
+    *,
+    low: float = 1.0,
+    high: float = 2.0,
+    zeta: float = 1.0,
+    sigma: float = 0.0,
+    flat: float = 0.0,
+) -> Dataset:
     """F_m(x) = low/2 min(x, 0)^2 + high/2 max(x, 0)^2 +- zeta x on the line: the curvature jumps at the optimum, 0.
 
     The lower bounds of SGD with random reshuffling are made of these: a round's walk to both sides of 0 is answered
@@ -58,7 +66,7 @@ def kinked(clients: int, *, low: float = 1.0, high: float = 2.0, zeta: float = 1
     if flat:
         more = np.full((clients, 1), flat)
         below, above, slope = np.hstack([below, more]), np.hstack([above, more]), np.hstack([side, 0 * side])
-    return _rows(below, above, slope, 0.0)
+    return _rows(below, above, slope, sigma)
 
 
 def bumps(
