@@ -53,6 +53,7 @@ def kinked(
     low: float = 1.0,
     high: float = 2.0,
     zeta: float = 1.0,
+    sigma: float = 0.0,
     flat: float = 0.0,
     halves: bool = False,
 ) -> Dataset:
@@ -69,7 +70,7 @@ def kinked(
     if flat:
         more = np.full((clients, 1), flat)
         below, above, slope = np.hstack([below, more]), np.hstack([above, more]), np.hstack([side, 0 * side])
-    return _rows(below, above, slope, 0.0)
+    return _rows(below, above, slope, sigma)
 
 
 def pulled(

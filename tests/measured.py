@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.stats import norm
 
 from baton import datasets
 from baton.constants import measure
@@ -15,6 +16,7 @@ from baton.theory import average, best_rate, bound, largest_rate
 from families import OWN, kink_gap
 
 CPU = torch.device("cpu")
+JITTER = "families:kinked:high=4,zeta=0,sigma=16"
 Values = Callable[[np.ndarray], np.ndarray]  # of points [..., d]: F(x) - F*, or |grad F(x)|^2
 
 
@@ -165,6 +167,43 @@ def ordered_kink(
     best = values.mean(-1).argmin(1)
     of_best = values[np.arange(len(rounds)), best]
     return np.stack([of_best.mean(-1), of_best.std(-1) / max(seeds - 1, 1) ** 0.5])
+
+
+def jitter(algorithm: str, M: int, K: int, rounds: Sequence[int], seeds: int, rates: int = 6) -> np.ndarray:
+    """Noise on the kink: mu = 1, L = 4, sigma = 16, D = 1, zeta_* = 0, all clients.
+
+    With many of them parallel rounds are left with what the noise of local steps does at the kink: drift_noise.
+    """
+    common = {"dataset": JITTER, **OWN["kinked"], "model": "families:on_kink:start=-1"}
+    common |= {"algorithm": algorithm, "clients": M, "local_steps": K}
+    data = datasets.load(JITTER, M)
+    return tuned(common, lambda x: kink_gap(data, x), jitter_rates(max(rounds), rates), seeds, rounds, mu=1.0)
+
+
+def jitter_rates(R: int, rates: int) -> list[float]:
+    return np.geomspace(7 / R, 1 / 24, rates).tolist()
+
+
+def strayed(algorithm: str, M: int, K: int, h: Sequence[float], R: int, seeds: int) -> np.ndarray:
+    """The same problem from x* at some effective rates: x of the second half of the rounds, [rates, ...]."""
+    common = {"dataset": JITTER, **OWN["kinked"], "model": "families:on_kink:start=0", "algorithm": algorithm}
+    common |= {"clients": M, "local_steps": K, "rounds": R, "eval_every": R}
+    return np.moveaxis(iterates(common, [rate(algorithm, one, M, K) for one in h], seeds)[R // 2 :], 1, 0)
+
+
+def endless(K: int, h: Sequence[float], R: int, start: float = -1.0) -> np.ndarray:
+    """The same problem, parallel, with endlessly many clients, to first order in h: x^(0) .. x^(R), [R + 1, rates].
+
+    Local step k begins at x + (h/K) sigma sqrt(k) z with z normal; the round goes by the mean of F' there.
+    """
+    step = np.array(h)
+    spread = step[:, None] / K * 16 * np.sqrt(np.maximum(np.arange(K), 1e-12))
+    points = [np.full(len(step), start)]
+    for _ in range(R):
+        x = points[-1][:, None]
+        above = spread * norm.pdf(x / spread) + x * norm.cdf(x / spread)  # E max(x + spread z, 0)
+        points.append(points[-1] - step * (x + 3 * above).mean(1))
+    return np.stack(points)
 
 
 def pairs(algorithm: str, M: int, K: int, rounds: Sequence[int], seeds: int, rates: int = 8) -> np.ndarray:
