@@ -80,8 +80,8 @@ def constants(
         with arithmetic("fp32"), telling(hushed) as tell:
             for setting in _settings(fields, study, group):
                 how = names, clients_sampled, points, trajectory
-                more = {"samples": amount, "memory": room}
-                found.append(measure(setting, device_of(device), *how, tell=tell, say=say, **more))
+                on = device_of(device)
+                found.append(measure(setting, on, *how, tell=tell, samples=amount, memory=room, say=say))
     except KeyboardInterrupt:
         typer.echo("baton: stopped; constants are not stored, so nothing is left of it", err=True)
         raise SystemExit(130) from None

@@ -23,7 +23,7 @@ from baton.simulate.program import net_of
 
 T = TypeVar("T")
 
-BLOCK, GPU_BLOCK = 16, 128  # samples
+BLOCK, GPU_BLOCK = 32, 128  # samples
 KEPT = 6  # times what the layers put out: what differentiating twice keeps of a sample
 
 
@@ -62,8 +62,9 @@ class Blocks:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def cut(self, places: Tensor, weight: Tensor) -> list[Part]:
-        """Samples [n] as blocks."""
-        return list(zip(torch.split(places, self.block), torch.split(weight, self.block), strict=True))
+        """Samples [n] as blocks of about equal size."""
+        blocks = -(-len(places) // self.block)
+        return list(zip(places.tensor_split(blocks), weight.tensor_split(blocks), strict=True))
 
     def each_of(
         self, function: Callable[..., T], given: Sequence[Part], passes: float, *more: Sequence[Any]

@@ -7,7 +7,7 @@ import torch
 
 from baton import rng
 
-DRAWS = 200  # of points that are estimates
+DRAWS = 1000  # of points that are estimates
 
 
 def line(gradients: Sequence[float], diversity: Sequence[float]) -> tuple[float, float]:
@@ -24,15 +24,15 @@ def line(gradients: Sequence[float], diversity: Sequence[float]) -> tuple[float,
     return min(lines, key=lambda line: (line[0] * middle + line[1], line[0]))
 
 
-def spread(
+def interval(
     gradients: Sequence[float], diversity: Sequence[float], errors: Sequence[tuple[float, float]]
-) -> tuple[float, float]:
-    """Standard errors of beta^2 and zeta^2 where the points have theirs: over points drawn about these."""
+) -> list[tuple[float, float]]:
+    """What holds beta^2, and zeta^2, in 95 of 100 draws of the points about these, by their standard errors."""
     count = len(errors)
     key = rng.bits(torch.arange(DRAWS * count * 2), rng.EVALUATE, -5)
     drawn = rng.normal(key, torch.float64).view(DRAWS, count, 2)
-    moved = torch.tensor(list(zip(gradients, diversity, strict=True)), dtype=torch.float64)
-    points = (moved + drawn * torch.tensor(errors, dtype=torch.float64)).clamp(min=0)
+    middle = torch.tensor(list(zip(gradients, diversity, strict=True)), dtype=torch.float64)
+    points = (middle + drawn * torch.tensor(errors, dtype=torch.float64)).clamp(min=0)
     found = torch.tensor([line(*zip(*some, strict=True)) for some in points.tolist()], dtype=torch.float64)
-    beta2, zeta2 = found.std(0).tolist()
-    return beta2, zeta2
+    ends = found.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64), 0)
+    return [(float(low), float(high)) for low, high in ends.T]

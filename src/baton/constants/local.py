@@ -59,12 +59,16 @@ def _line(points: list[Point]) -> dict[str, Constant]:
     gradients, diversity = [p.gradient2 for p in points], [p.diversity for p in points]
     beta2, zeta2 = envelope.line(gradients, diversity)
     errors = [p.error for p in points if p.error is not None]
-    slope_error, error = None, max(errors) if errors else None
-    if any(p.gradient2_error for p in points):  # places on the axis are estimates too
+    slope, height = "slope of the line over the points, lowest on average", "its height at grad F = 0"
+    if any(p.gradient2_error for p in points):  # places on the axis are estimates too, so a slope may be anything
         each = [(p.gradient2_error or 0.0, p.error or 0.0) for p in points]
-        slope_error, error = envelope.spread(gradients, diversity, each)
-    slope = "slope of the line over the points, lowest on average"
+        ends = envelope.interval(gradients, diversity, each)
+        ends = [(min(low, at), max(high, at)) for (low, high), at in zip(ends, (beta2, zeta2), strict=True)]
+        return {
+            "beta2_local": Constant(beta2, LOCAL, *ends[0], note=slope),
+            "zeta2_local": Constant(zeta2, LOCAL, *ends[1], note=height),
+        }
     return {
-        "beta2_local": Constant(beta2, LOCAL, error=slope_error, note=slope),
-        "zeta2_local": Constant(zeta2, LOCAL, error=error, note="its height at grad F = 0"),
+        "beta2_local": Constant(beta2, LOCAL, note=slope),
+        "zeta2_local": Constant(zeta2, LOCAL, error=max(errors) if errors else None, note=height),
     }

@@ -19,6 +19,7 @@ from baton.constants.sampled import Sampled
 from baton.constants.view import Point, View
 from baton.constants.work import GRADIENT, Work
 from baton.errors import BadInput, nearest
+from baton.notice import many
 from baton.setting import Setting
 from baton.simulate.arithmetic import cores
 from baton.simulate.engine import Program, advance, first
@@ -60,9 +61,11 @@ def measure(
     clients: at most so many, drawn at random, are looked at one by one. points: from the first `rounds` of the
     setting's own run. samples: of a network, for F, its gradient and its Hessians in float32; 0: all of them in
     float64, to `tolerance` of eigenvalues. What is left out is chosen by what all of it would take (`plan`), and said.
+    memory: bytes that samples and vectors may take at once.
     """
     _check(only, clients_sampled=clients, points=points, trajectory=rounds)
     objective = Objective(setting, device)
+    objective.room = min(objective.room, (memory or 8 * objective.room) // 8)
     wanted = [name for name in NAMES if name in (only or NAMES)]
     if objective.quadratic:
         plan(objective, wanted, samples, clients, points, rounds)
@@ -84,7 +87,8 @@ def measure(
             last.callback(blocks.close)
             view = Sampled(objective, look, chosen, blocks)
             how = told(objective, look)
-            say(f"{how}; {look.points} points of {look.rounds} rounds: {view.expects(work.total)}")
+            where = f"{many(look.points, 'point')} of {many(look.rounds, 'round')}"
+            say(f"{how}; {where}: {view.expects(work.total)}")
         else:
             view = View(objective, chosen, tolerance)
             how = ""

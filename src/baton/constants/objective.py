@@ -56,6 +56,7 @@ class Objective:
             raise BadInput(f"partition: {setting.partition!r} leaves {empty} clients without samples; {right}")
         sample = prepared(self.data, self.table.x[:1], torch.float64)[0]
         self._bytes_each = 8 * (2 * sample.numel() + 4 * self.net.activations(sample))
+        self.room = BLOCK_BYTES
         self.spend: Callable[[float], None] = lambda passes: None  # noqa: ARG005 told of forward passes of a sample
         self.linear = self._linear()
         self.quadratic = type(self.net.module) is Quadratic and int(self.sizes.max()) == 1
@@ -95,7 +96,7 @@ class Objective:
         size = self.sizes.tolist()
         left = sorted(chosen, key=lambda m: size[m])
         while left:
-            most = max(1, BLOCK_BYTES // (self._bytes_each * max(1, size[left[0]])))
+            most = max(1, self.room // (self._bytes_each * max(1, size[left[0]])))
             some, left = (left[:1], left[1:]) if looped(self.net) else (left[:most], left[most:])
             yield some, self._group(some)
 
@@ -142,7 +143,7 @@ class Objective:
         passes: forward passes that one sample takes.
         """
         lanes, count = group.places.shape
-        most = max(1, BLOCK_BYTES // (self._bytes_each * lanes * copies))
+        most = max(1, self.room // (self._bytes_each * lanes * copies))
         blocks = -(-count // most)
         size = -(-count // blocks)
         total: Tensor | float = 0.0

@@ -11,12 +11,23 @@ from baton.errors import BadInput
 CLIENTS, POINTS, ROUNDS, STEPS, STARTS = 20, 4, 20, 16, 3  # of all of a problem; steps as they are expected
 WHOLE = 1e14  # operations that all of it may take, unless asked for: about an hour of two cores in float64
 
-SAMPLES = 1024  # for F and its gradient
-SHARE = 8  # of them a client has at most one in so many, and never fewer than LEAST
-LEAST = 128
-FEW = 4  # clients whose Hessians and minibatches are looked at
-FEW_POINTS, FEW_ROUNDS, FEW_DRAWS, FEW_STEPS = 2, 4, 16, 10
-TOLERANCE = 1e-2  # of eigenvalues, relative
+REPLICATES, FEWEST = 8, 4  # of the gradient of F, whose squared length needs to know how sure it is
+SHARE, LEAST = 16, 128  # one client has at most one in SHARE of F's samples, and never fewer than LEAST
+FEW_DRAWS, FEW_STEPS = 16, 8
+TOLERANCE = 2e-2  # of eigenvalues, relative
+
+
+class Level(NamedTuple):
+    """How much is looked at where not all of it is: the first level that takes no more than BUDGET, or the last."""
+
+    samples: int  # for F and its gradient
+    few: int  # clients whose Hessians and minibatches are looked at
+    points: int
+    rounds: int
+
+
+LEVELS = (Level(32_000, 20, 4, 20), Level(8_000, 8, 4, 20), Level(2_000, 4, 2, 4))
+BUDGET = 2e13  # operations
 
 
 class Plan(NamedTuple):
@@ -50,7 +61,26 @@ def plan(
     passes = whole.points * sum(jobs(objective, whole, wanted).values()) if network and samples is None else 0
     if not samples and (not passes or passes * objective.net.flops() <= WHOLE):
         return whole
-    return Plan(samples or SAMPLES, clients or CLIENTS, clients or FEW, points or FEW_POINTS, rounds or FEW_ROUNDS)
+    found = whole
+    for level in LEVELS:
+        seen = samples or level.samples, clients or CLIENTS, clients or level.few
+        found = Plan(*seen, points or level.points, rounds or level.rounds)
+        passes = found.points * sum(jobs(objective, found, wanted).values())
+        if passes * objective.net.flops() <= BUDGET:
+            break
+    return found
+
+
+def replicates(samples: int, clients: int) -> tuple[int, int, bool]:
+    """How many replicates of how many samples each, and whether their clients are drawn.
+
+    Each has as many samples of every client, if that leaves enough replicates: then how clients differ does not blur
+    their mean. Otherwise clients are drawn too.
+    """
+    rows = min(REPLICATES, samples // clients)
+    if rows < FEWEST:
+        return REPLICATES, -(-samples // REPLICATES), True
+    return rows, samples // (rows * clients) * clients, False
 
 
 def named(wanted: Sequence[str]) -> list[str]:
@@ -97,7 +127,8 @@ def told(objective: Objective, plan: Plan) -> str:
     if not plan.samples:
         return ""
     o, every = objective, int(objective.sizes.sum())
-    over = "all" if every <= plan.samples else f"{plan.samples:,} of"
+    rows, each, _ = replicates(plan.samples, o.clients)
+    over = "all" if every <= plan.samples else f"{rows * each:,} of"
     parts = [
         f"F and its gradient over {over} {every:,} samples",
         f"gradients of {min(plan.clients, o.clients)} and Hessians and minibatches of {min(plan.few, o.clients)} of "

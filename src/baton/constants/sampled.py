@@ -1,7 +1,7 @@
 """What `local.View` finds, of a network that is too large for all of it: from samples, with float32 products.
 
-F and its gradient are over samples drawn with replacement as F weighs them: a client, all alike, then one of its own.
-Squares of such means are too large by their variance, which is taken off (`replicates`).
+F and its gradient are over samples drawn as F weighs them: clients alike, and at each with replacement. Squares of such
+means are too large by their variance, which is taken off (`replicates`).
 """
 
 import time
@@ -16,13 +16,12 @@ from baton.constants.blocks import Blocks, Curvature
 from baton.constants.found import mean
 from baton.constants.lanczos import orthonormal, top
 from baton.constants.objective import Objective
-from baton.constants.plan import FEW_DRAWS, FEW_STEPS, TOLERANCE, Plan
+from baton.constants.plan import FEW_DRAWS, FEW_STEPS, REPLICATES, TOLERANCE, Plan, replicates
 from baton.constants.replicates import jackknife, leaving_one_out, square, variance
 from baton.constants.view import Eigen, Point
 from baton.constants.work import GRADIENT
 from baton.legs.plain import gradient
 
-REPLICATES = 8  # of the gradient of F
 COLUMNS = 1 << 20  # of float32 that are made float64 at once
 
 
@@ -54,11 +53,11 @@ class Sampled:
         o, threads = self.objective, self.blocks.threads
         places = o.table.samples[: self.blocks.block].repeat(threads)
         weight = torch.ones(len(places), dtype=torch.float64, device=o.device)
-        x, took = o.start(), 0.0
-        for _ in range(2):  # the first warms up
+        x, took = o.start(), float("inf")
+        for _ in range(3):  # the first warms up
             began = time.monotonic()
-            self.blocks.gradient(x, places, weight)
-            took = time.monotonic() - began
+            float(self.blocks.gradient(x, places, weight)[1][0])  # a GPU has to be waited for
+            took = min(took, time.monotonic() - began)
         minutes = took * passes / (GRADIENT * len(places)) / 60
         on = f"{threads} core{'s' if threads > 1 else ''}" if o.device.type == "cpu" else "this GPU"
         return f"about {minutes:.0f} min on {on}" if minutes >= 1 else f"about {60 * minutes:.0f} s on {on}"
@@ -76,17 +75,18 @@ class Sampled:
         return held[rng.choose(key, count, self.plan.most)[0]], 1 - self.plan.most / count
 
     def of_all(self) -> tuple[Tensor, Tensor, float]:
-        """Samples [n] that stand for F, what each counts, and 1; or all of them and 0 where those are no more."""
+        """Replicates of samples [B, n] that stand for F, what each counts, and 1; or all samples and 0."""
         o = self.objective
         if int(o.sizes.sum()) <= self.plan.samples:
-            places, weight = (field[0] for field in o.together(range(o.clients)))
-            return places, weight, 0.0
-        count = -(-self.plan.samples // REPLICATES) * REPLICATES
-        number = torch.arange(count, device=o.device)
+            whole = o.together(range(o.clients))
+            return whole.places, whole.weight, 0.0
+        rows, each, spread = replicates(self.plan.samples, o.clients)
+        number = torch.arange(rows * each, device=o.device)
         key = rng.bits(number, rng.EVALUATE, o.setting.seed, -2)
-        client = rng.below(key, o.clients)
+        client = rng.below(key, o.clients) if spread else number % o.clients
         place = o.table.start[0][client] + rng.below(rng.bits(key, 1), o.sizes[client])
-        return o.table.samples[place], torch.full((count,), 1 / count, dtype=torch.float64, device=o.device), 1.0
+        weight = torch.full((rows, each), 1 / each, dtype=torch.float64, device=o.device)
+        return o.table.samples[place].view(rows, each), weight, 1.0
 
     # Means over samples
 
@@ -103,15 +103,13 @@ class Sampled:
     def _estimated(self, x: Tensor) -> tuple[Drawn, float, float | None]:
         places, weight, left = self.of_all()
         decay = self.objective.decay
-        more = float(decay / 2 * x.square().sum())
         rows, losses = [], []
-        parts = REPLICATES if left else 1
-        for at, own in zip(places.chunk(parts), weight.chunk(parts), strict=True):
-            found, slope = self.blocks.gradient(x, at, own * parts if left else own)
-            losses.append(found)
+        for at, own in zip(places, weight, strict=True):
+            found, slope = self.blocks.gradient(x, at, own)
+            losses.append((found * own).sum())
             rows.append((slope + decay * x).to(torch.float32))
-        loss = torch.cat(losses)
-        value = float((loss * weight).sum()) + more
+        loss = torch.stack(losses)
+        value = float(loss.mean() + decay / 2 * x.square().sum())
         return Drawn(torch.stack(rows), left), value, float(loss.std()) / len(loss) ** 0.5 if left else None
 
     def _client(self, x: Tensor, client: int) -> Drawn:
@@ -219,12 +217,12 @@ class Sampled:
         found = []
         for m in self.bent:
             of = self.objective, x.to(torch.float32), m, self._step, self.draws, self.blocks.threads
-            rows = []
+            rows, at = x.new_empty(self.draws, len(x), dtype=torch.float32), 0
             for some in noise.drawn(*of):
-                rows.append(some)
+                rows[at : at + len(some)] = some
+                at += len(some)
                 self.blocks.spend(GRADIENT * len(some) * self.objective.setting.batch_size)
-            each = torch.cat(rows)
-            gram = _products(each, each)
+            gram = _products(rows, rows)
             found.append((float(variance(gram)), jackknife(variance(leaving_one_out(gram)))))
         value, error = torch.tensor(found, dtype=torch.float64).unbind(1)
         if not noise.keyed(self.objective):  # the step with the largest variance, from the first
