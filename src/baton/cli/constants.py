@@ -34,35 +34,73 @@ def constants(
         ),
     ] = "",
     clients_sampled: Annotated[
-        int, typer.Option("--clients-sampled", metavar="N", help="Clients looked at one by one, at most.")
-    ] = 20,
-    points: Annotated[int, typer.Option("--points", metavar="N", help="Points of the run for local values.")] = 4,
-    trajectory: Annotated[int, typer.Option("--trajectory", metavar="N", help="Its rounds, from the first.")] = 20,
+        int | None,
+        typer.Option(
+            "--clients-sampled", metavar="N", help="Clients looked at one by one, at most [20; large: 4 for Hessians]."
+        ),
+    ] = None,
+    points: Annotated[
+        int | None, typer.Option("--points", metavar="N", help="Points of the run for local values [4; large: 2].")
+    ] = None,
+    trajectory: Annotated[
+        int | None, typer.Option("--trajectory", metavar="N", help="Its rounds, from the first [20; large: 4].")
+    ] = None,
+    samples: Annotated[
+        str,
+        typer.Option(
+            "--samples", metavar="N|all", help="Of a network, by float32 where not all of them [all; large: 1024]."
+        ),
+    ] = "",
     data_dir: DataDir = None,
     device: Device = "auto",
+    memory: Memory = None,
     quiet: Hush = False,
     as_json: Json = False,
 ) -> None:
     """L, mu, sigma, zeta, beta, delta, D and A of a setting's problem, each with its kind and how sure it is.
 
     A name with _local holds at points of a short run; the others hold for every x. Clipping is left out of account.
+    A network is large where all of its samples would take hours: then samples of it are looked at, and it says so.
     """
     use_data_dir(data_dir)
     from baton.constants import measure
+    from baton.simulate import memory as mem
     from baton.simulate.arithmetic import arithmetic, device_of
     from baton.sweep.progress import telling
 
     names = [name.strip() for name in only.split(",") if name.strip()]
-    found = []
-    with arithmetic("fp32"), telling(quiet or as_json) as tell:
-        for setting in _settings(fields, study, group):
-            found.append(measure(setting, device_of(device), names, clients_sampled, points, trajectory, tell=tell))
+    hushed, found = quiet or as_json, []
+    amount, room = _samples(samples), mem.parse(memory) if memory else None
+
+    def say(line: str) -> None:
+        if not hushed:
+            typer.echo(f"baton: {line}", err=True)
+
+    try:
+        with arithmetic("fp32"), telling(hushed) as tell:
+            for setting in _settings(fields, study, group):
+                how = names, clients_sampled, points, trajectory
+                on = device_of(device)
+                found.append(measure(setting, on, *how, tell=tell, samples=amount, memory=room, say=say))
+    except KeyboardInterrupt:
+        typer.echo("baton: stopped; constants are not stored, so nothing is left of it", err=True)
+        raise SystemExit(130) from None
     if as_json:
         print_json([_as_dict(each) for each in found] if study else _as_dict(found[0]))
     else:
         print(OBJECTIVE)
         for each in found:
             _print(each)
+
+
+def _samples(text: str) -> int | None:
+    """0: all of them; None: whatever the problem's size allows."""
+    if text in ("", "all"):
+        return 0 if text else None
+    number = text.replace("_", "")
+    if not number.isdecimal() or int(number) < 1:
+        raise BadInput(f"samples: {text!r}; a number from 1 on, or all, is right")
+    return int(number)
 
 
 def _settings(fields: dict[str, Any], study: str | None, group: str | None) -> "list[Setting]":
@@ -92,6 +130,7 @@ def _as_dict(found: "Measured") -> dict[str, Any]:
         "problem": found.problem,
         "objective": OBJECTIVE,
         "clients_measured": found.clients,
+        "sampled": found.sampled,
         "constants": {name: constant._asdict() for name, constant in found.constants.items()},
         "points": [point._asdict() for point in found.points],
     }
@@ -103,6 +142,8 @@ def _print(found: "Measured") -> None:
     print(f"weight_decay = {s.weight_decay:g}")
     if found.points:
         print(f"local values: {s.algorithm}, lr = {s.lr:g}, at " + ", ".join(point.where for point in found.points))
+    if found.sampled:
+        print(f"samples: {found.sampled}")
     print(f"{'':17} {'value':>11}  {'kind':14}  interval or standard error")
     for name, constant in found.constants.items():
         value = "none" if constant.value is None else f"{constant.value:.5g}"

@@ -3,6 +3,12 @@
 from collections.abc import Sequence
 from itertools import combinations
 
+import torch
+
+from baton import rng
+
+DRAWS = 1000  # of points that are estimates
+
 
 def line(gradients: Sequence[float], diversity: Sequence[float]) -> tuple[float, float]:
     """(beta^2, zeta^2) >= 0 with beta^2 a + zeta^2 >= h at every point (a, h), a = |grad F|^2.
@@ -16,3 +22,17 @@ def line(gradients: Sequence[float], diversity: Sequence[float]) -> tuple[float,
     lines = [(s, max(0.0, *(h - s * a for a, h in points))) for s in slopes if s >= 0]
     middle = sum(gradients) / len(points)
     return min(lines, key=lambda line: (line[0] * middle + line[1], line[0]))
+
+
+def interval(
+    gradients: Sequence[float], diversity: Sequence[float], errors: Sequence[tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """What holds beta^2, and zeta^2, in 95 of 100 draws of the points about these, by their standard errors."""
+    count = len(errors)
+    key = rng.bits(torch.arange(DRAWS * count * 2), rng.EVALUATE, -5)
+    drawn = rng.normal(key, torch.float64).view(DRAWS, count, 2)
+    middle = torch.tensor(list(zip(gradients, diversity, strict=True)), dtype=torch.float64)
+    points = (middle + drawn * torch.tensor(errors, dtype=torch.float64)).clamp(min=0)
+    found = torch.tensor([line(*zip(*some, strict=True)) for some in points.tolist()], dtype=torch.float64)
+    ends = found.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64), 0)
+    return [(float(low), float(high)) for low, high in ends.T]

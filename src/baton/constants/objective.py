@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.func import grad, vjp, vmap
 
 from baton import clients, datasets
+from baton.constants.work import GRADIENT, PRODUCT
 from baton.datasets.base import cross_entropy, prepared
 from baton.errors import BadInput
 from baton.lanes import Params
@@ -55,6 +56,8 @@ class Objective:
             raise BadInput(f"partition: {setting.partition!r} leaves {empty} clients without samples; {right}")
         sample = prepared(self.data, self.table.x[:1], torch.float64)[0]
         self._bytes_each = 8 * (2 * sample.numel() + 4 * self.net.activations(sample))
+        self.room = BLOCK_BYTES
+        self.spend: Callable[[float], None] = lambda passes: None  # noqa: ARG005 told of forward passes of a sample
         self.linear = self._linear()
         self.quadratic = type(self.net.module) is Quadratic and int(self.sizes.max()) == 1
         functions = _functions(self)
@@ -93,7 +96,7 @@ class Objective:
         size = self.sizes.tolist()
         left = sorted(chosen, key=lambda m: size[m])
         while left:
-            most = max(1, BLOCK_BYTES // (self._bytes_each * max(1, size[left[0]])))
+            most = max(1, self.room // (self._bytes_each * max(1, size[left[0]])))
             some, left = (left[:1], left[1:]) if looped(self.net) else (left[:most], left[most:])
             yield some, self._group(some)
 
@@ -116,27 +119,31 @@ class Objective:
 
     def losses(self, x: Tensor, group: Group) -> Tensor:
         """F_m(x) of each: [C]."""
-        found = self._summed(lambda *block: self._losses(x, *block), group, 1)
+        found = self._summed(lambda *block: self._losses(x, *block), group, 1, 1)
         return found + self.decay / 2 * x.square().sum()
 
     def gradients(self, x: Tensor, group: Group) -> Tensor:
         """Gradients of F_m at x: [C, d]."""
-        return self._summed(lambda *block: self._gradients(x, *block), group, 1) + self.decay * x
+        return self._summed(lambda *block: self._gradients(x, *block), group, 1, GRADIENT) + self.decay * x
 
     def products(self, x: Tensor, v: Tensor, group: Group) -> Tensor:
         """Each Hessian at x times its own vectors: v [C, s, d] -> [C, s, d]."""
-        found = self._summed(lambda *block: self._products(x, v, *block), group, 1 + v.shape[1])
+        count = v.shape[1]
+        found = self._summed(lambda *block: self._products(x, v, *block), group, 1 + count, GRADIENT + count * PRODUCT)
         return found + self.decay * v
 
     def squares(self, x: Tensor, group: Group) -> Tensor:
         """The mean of |grad|^2 over each one's samples, loss only: [C]."""
         width = 1 + 8 * self.size // self._bytes_each
-        return self._summed(lambda *block: self._squares(x, *block), group, width)
+        return self._summed(lambda *block: self._squares(x, *block), group, width, GRADIENT)
 
-    def _summed(self, function: Callable[..., Tensor], group: Group, copies: int) -> Tensor:
-        """Blocks of equal shape, so that each function is recorded once: the last is filled up with weight 0."""
+    def _summed(self, function: Callable[..., Tensor], group: Group, copies: int, passes: int) -> Tensor:
+        """Blocks of equal shape, so that each function is recorded once: the last is filled up with weight 0.
+
+        passes: forward passes that one sample takes.
+        """
         lanes, count = group.places.shape
-        most = max(1, BLOCK_BYTES // (self._bytes_each * lanes * copies))
+        most = max(1, self.room // (self._bytes_each * lanes * copies))
         blocks = -(-count // most)
         size = -(-count // blocks)
         total: Tensor | float = 0.0
@@ -147,6 +154,7 @@ class Objective:
                 places = torch.cat([places, places[:, :1].expand(-1, more)], 1)
                 weight = torch.cat([weight, weight.new_zeros(lanes, more)], 1)
             total = total + function(self.table.x[places], self.table.y[places], weight)
+            self.spend(passes * places.numel())
         assert isinstance(total, Tensor)
         return total
 

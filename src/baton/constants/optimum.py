@@ -3,9 +3,10 @@
 from torch import Tensor
 
 from baton.constants.found import BOUND, ESTIMATE, UNDEFINED, Constant, Tell, mean
-from baton.constants.local import View
 from baton.constants.minimise import Minimum, minimise
 from baton.constants.regression import Regression
+from baton.constants.sampled import Sampled
+from baton.constants.view import View
 from baton.datasets.base import cross_entropy
 
 
@@ -49,8 +50,9 @@ def at(view: View, best: Minimum, L: float) -> dict[str, Constant]:
     }
 
 
-def gap(view: View) -> dict[str, Constant]:
+def gap(view: View | Sampled) -> dict[str, Constant]:
     """A where F* is not known: cross-entropy and weight decay are never below 0."""
     if view.objective.data.loss is not cross_entropy:
         return {"A": Constant(None, UNDEFINED, note="F* is not known")}
-    return {"A": Constant(view.loss(view.objective.start()), BOUND, note="F(x0), since F* >= 0")}
+    value, error = view.level(view.objective.start())
+    return {"A": Constant(value, BOUND, error=error, note="F(x0), since F* >= 0")}

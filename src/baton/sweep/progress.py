@@ -139,6 +139,7 @@ def _lines(where: Iterator[Where]) -> None:
 @contextmanager
 def telling(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """What measuring is told to say: (what, steps done, of so many; 0: nobody knows). A bar, lines, or nothing."""
+    left = _Left()
     if quiet:
         yield lambda what, done, steps: None  # noqa: ARG005
     elif sys.stderr.isatty():
@@ -146,19 +147,40 @@ def telling(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4) as bar:
             task = bar.add_task("starting", total=None)
             yield lambda what, done, steps: bar.update(
-                task, description=_told(what, done, steps), completed=done, total=steps or None
+                task, description=_told(what, done, steps, left(done, steps)), completed=done, total=steps or None
             )
     else:
         shown = time.monotonic()
 
         def line(what: str, done: int, steps: int) -> None:
             nonlocal shown
+            rest = left(done, steps)
             if time.monotonic() - shown >= EVERY:
-                print(_told(what, done, steps), file=sys.stderr, flush=True)
+                print(_told(what, done, steps, rest), file=sys.stderr, flush=True)
                 shown = time.monotonic()
 
         yield line
 
 
-def _told(what: str, done: int, steps: int) -> str:
-    return f"{what}  {done}/{steps}" if steps else f"{what}  {done}"
+class _Left:
+    """The time that is left of a number of steps, from when they began to be counted."""
+
+    def __init__(self) -> None:
+        self.steps, self.last, self.first, self.began = -1, 0, 0, 0.0
+
+    def __call__(self, done: int, steps: int) -> str:
+        """Nothing where it cannot be known yet; a smaller total is still the same count, a smaller `done` is not."""
+        if self.steps < 0 or done < self.last or not steps or not self.steps:
+            self.began, self.first = time.monotonic(), done
+        self.steps, self.last = steps, done
+        took = time.monotonic() - self.began
+        past = done - self.first
+        return _clock(took * max(0, steps - done) / past) if steps and past > 0 else ""
+
+
+MANY = 1000  # steps that are told in per cent: nobody counts them
+
+
+def _told(what: str, done: int, steps: int, left: str = "") -> str:
+    count = f"{100 * done // steps}%" if steps >= MANY else f"{done}/{steps}" if steps else f"{done}"
+    return f"{what}  {count}" + (f"  {left} left" if left else "")
