@@ -368,3 +368,14 @@ def test_interrupted_it_says_so_in_one_line() -> None:
     assert err.splitlines()[-1] == "baton: stopped; constants are not stored, so nothing is left of it"
     assert "Traceback" not in err
     assert out == ""
+
+
+def test_nobody_gets_samples_without_a_word(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever measures, `advise` and `drift --bound` among them, and asks for no other way to be told."""
+    monkeypatch.setattr("baton.notice._said", set())
+    measure(small(clients=2), CPU, ["A"], samples=100)
+    assert "F and its gradient over" in capsys.readouterr().err
+    measure(small(clients=2), CPU, ["A"], samples=0)
+    assert capsys.readouterr().err == ""

@@ -48,7 +48,7 @@ def constants(
     samples: Annotated[
         str,
         typer.Option(
-            "--samples", metavar="N|all", help="Of a network, by float32 where not all of them [all; large: 1024]."
+            "--samples", metavar="N|all", help="Of a network, in float32 where not all of them [all; large: 2,000 on]."
         ),
     ] = "",
     data_dir: DataDir = None,

@@ -19,7 +19,7 @@ from baton.constants.sampled import Sampled
 from baton.constants.view import Point, View
 from baton.constants.work import GRADIENT, Work
 from baton.errors import BadInput, nearest
-from baton.notice import many
+from baton.notice import many, once
 from baton.setting import Setting
 from baton.simulate.arithmetic import cores
 from baton.simulate.engine import Program, advance, first
@@ -54,7 +54,7 @@ def measure(
     tell: Tell = silent,
     samples: int | None = None,
     memory: int | None = None,
-    say: Callable[[str], None] = lambda line: None,  # noqa: ARG005
+    say: Callable[[str], None] = once,
 ) -> Measured:
     """only: some of NAMES; all that there are if left out.
 
