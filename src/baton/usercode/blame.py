@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 from baton.errors import BadInput
 
 _OURS = (str(Path(__file__).parents[1]), *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")))
 NOT_THEIRS = ("<", *(f"{folder}{os.sep}" for folder in _OURS))  # how the names of such files begin
+
+LONGEST = 400  # letters of what went wrong
 
 
 def own(name: str) -> bool:
@@ -99,7 +102,8 @@ def told(error: BaseException, known: str = "") -> str:
 
 
 def _what(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
+    """In one line; some libraries explain at length, and begin with what matters."""
+    return shorten(f"{type(error).__name__}: {error}", LONGEST, placeholder=" ...").rstrip(":")
 
 
 def lines(error: BaseException) -> list[Line]:
