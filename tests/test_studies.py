@@ -17,7 +17,7 @@ from baton import clients, datasets, paper, report, study
 from baton.api import run, tune
 from baton.errors import BadInput
 from baton.seam import State
-from baton.search import choices, wanted
+from baton.search import choices, match, wanted
 from baton.search.rules import METHODS, Choice, cells, search, shorter
 from baton.setting import Setting
 from baton.store import History, Snapshot, Store
@@ -377,6 +377,23 @@ def test_on_the_published_partitions_only_these_differ(name: str, monkeypatch: p
     monkeypatch.chdir(folder)  # where a file of the shipped study's name lies: itself
     assert study.read(name).groups == found.groups
     assert study.read(f"curves_{name}").groups == shipped.groups  # is like the shipped one, wherever it is read
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("mnist_grid", 144), ("fashion_mnist_grid", 96), ("cifar10_grid", 96), ("cifar10_clipping", 192)],
+)
+def test_on_the_published_partitions_every_cell_has_one_run(name: str, cells: int) -> None:
+    """At the rates of the authors' runs, on the maps that the other studies pin."""
+    found = study.read(ROOT / "docs" / "results" / f"{name}.toml")
+    table, taken = match.table(found), []
+    for s in found.settings:
+        (row,) = match.at_value(match.alike(found, table, s, found.swept), s, found.swept)
+        taken.append(tuple(row.values()))
+        assert s.lr in (0.003, 0.01, 0.03, 0.1, 0.3)
+    assert len(taken) == len(set(taken)) == cells
+    pinned = {s.partition for s in study.read(ROOT / "docs" / "results" / f"{found.settings[0].dataset}.toml").settings}
+    assert {s.partition for s in found.settings} == pinned
 
 
 # The page.
