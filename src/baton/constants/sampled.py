@@ -1,4 +1,4 @@
-"""What `local.View` finds, of a network that is too large for all of it: from samples, with float32 products.
+"""What `view.View` finds, of a network that is too large for all of it: from samples, with float32 products.
 
 F and its gradient are over samples drawn as F weighs them: clients alike, and at each with replacement. Squares of such
 means are too large by their variance, which is taken off (`replicates`).
