@@ -30,6 +30,7 @@ from baton.setting import Setting
 from baton.simulate.arithmetic import arithmetic
 from baton.sweep import progress
 from contracts.examples import CPU
+from processes import start
 
 ROOM = 4 << 30
 
@@ -358,7 +359,7 @@ def test_interrupted_it_says_so_in_one_line() -> None:
     words = [sys.executable, "-m", "baton", *WORDS, "-m", "test_constants_sampled:resnet", "--samples", "1400"]
     where = os.pathsep.join([str(Path(baton.__file__).parents[1]), str(Path(__file__).parent)])
     streams = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(words, env={**os.environ, "PYTHONPATH": where}, **streams) as asked:
+    with start(words, env={**os.environ, "PYTHONPATH": where}, **streams) as asked:
         assert asked.stderr is not None
         assert "about" in asked.stderr.readline()
         time.sleep(0.3)

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from processes import start
+
 DESTROYED = """
 import os, signal, sys, time
 from baton import cli
@@ -31,8 +33,10 @@ cli.main()
 @pytest.mark.parametrize("then", ["nothing", "handlers"])
 def test_it_is_heard_all_the_same(then: str) -> None:
     """By Python, and by handlers of ours that are put up before it is asked again; without a line of Python's own."""
-    done = subprocess.run([sys.executable, "-c", DESTROYED, then], capture_output=True, text=True, timeout=25)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "goes on\n", "")
+    words = [sys.executable, "-c", DESTROYED, then]
+    with start(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asked:
+        told = asked.communicate(timeout=25)
+    assert (asked.returncode, *told) == (130, "goes on\n", "")
 
 
 def test_what_else_is_ignored_is_still_told() -> None:
