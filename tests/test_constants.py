@@ -14,10 +14,10 @@ from scipy.optimize import linprog
 from baton import cli, datasets, theory
 from baton.constants import envelope, measure, noise, spectrum, symbols
 from baton.constants.found import mean
-from baton.constants.local import View
 from baton.constants.objective import Objective
 from baton.constants.regression import Regression
 from baton.constants.softmax import bounds
+from baton.constants.view import View
 from baton.datasets.quadratic import split
 from baton.errors import BadInput
 from baton.setting import Setting

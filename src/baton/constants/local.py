@@ -11,8 +11,6 @@ from baton.constants.sampled import Sampled
 from baton.constants.view import Eigen, Point, View
 from baton.constants.work import Work
 
-__all__ = ["Point", "View", "local"]
-
 
 def local(
     view: View | Sampled, at: list[tuple[str, Tensor]], jobs: Mapping[str, float], work: Work

@@ -115,13 +115,13 @@ class Sampled:
     def _client(self, x: Tensor, client: int) -> Drawn:
         """The gradient of F_m."""
         places, left = self.own(client)
-        decay, count = self.objective.decay, len(places)
+        decay = self.objective.decay
         if not left:
-            slope = self.blocks.gradient(x, places, places.new_full((count,), 1, dtype=torch.float64) / count)[1]
+            slope = self.blocks.gradient(x, places, _alike(places))[1]
             return Drawn((slope + decay * x).to(torch.float32).unsqueeze(0), 0.0)
         rows = []
         for at in places.chunk(REPLICATES):
-            slope = self.blocks.gradient(x, at, at.new_full((len(at),), 1, dtype=torch.float64) / len(at))[1]
+            slope = self.blocks.gradient(x, at, _alike(at))[1]
             rows.append((slope + decay * x).to(torch.float32))
         return Drawn(torch.stack(rows), left)
 
@@ -162,7 +162,7 @@ class Sampled:
 
     def _curvature(self, x: Tensor, client: int) -> Curvature:
         places, _ = self.own(client)
-        return Curvature(self.blocks, x, places, places.new_full((len(places),), 1, dtype=torch.float64) / len(places))
+        return Curvature(self.blocks, x, places, _alike(places))
 
     def hessians(self, x: Tensor) -> Eigen:
         """|H_m| of each: L is the largest over clients and x. From its gradient, and a random vector as long."""
@@ -230,6 +230,11 @@ class Sampled:
             scale = torch.tensor(ratio, dtype=torch.float64)
             value, error = value * scale, error * scale
         return value, float(error.norm()) / len(error)
+
+
+def _alike(places: Tensor) -> Tensor:
+    """What each of these samples [n] counts in their mean."""
+    return torch.full_like(places, 1, dtype=torch.float64) / len(places)
 
 
 def _products(one: Tensor, other: Tensor) -> Tensor:

@@ -45,9 +45,8 @@ class Cuda:
         self.kernels, self.net, self.data, self.clients = kernels, net, data, clients
         self.quick = isinstance(data.prepare, Normaliser) and data.augment in (None, crop_and_flip)
         widest = max(prod(layer.shape) for layer in layers)
-        self.bytes_each = net.dtype.itemsize * (
-            prod(clients.x.shape[1:]) + 2 * widest
-        )  # of a sample, a layer's input and output
+        numbers = prod(clients.x.shape[1:]) + 2 * widest  # a sample, a layer's input and output
+        self.bytes_each = net.dtype.itemsize * numbers
 
     @property
     def layout(self) -> "cuda.Kernels":

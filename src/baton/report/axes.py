@@ -11,7 +11,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from baton.report.bands import drawn, logs, visible
 from baton.report.grid import Panel
-from baton.report.published import results
 from baton.report.sheets import Look, Sheet, chosen, places, swept, valued
 from baton.study import Study
 
@@ -34,7 +33,7 @@ def over_rounds(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study, met
 def over_field(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study, sheet: Sheet) -> None:
     """The summary at each value of the swept field; ringed: the best, crossed: what diverged, stars: the paper's."""
     report, metric = study.report, sheet.metrics[0]
-    place, theirs = _places(ax, study, sheet), results(study, panel)
+    place = _places(ax, study, sheet)
     for nth, (line, curve) in enumerate(panel.curves.items()):
         sound, k = sorted((p for p in curve.points if not p.lost), key=lambda p: place[p.value]), look[line]
         x = [place[p.value] for p in sound]
@@ -44,9 +43,10 @@ def over_field(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study, shee
             x, y, bars, color=k.colour, fmt=k.marker, linestyle=k.dash, markersize=3.5, linewidth=1.2, capsize=2
         )
         gone = [place[p.value] for p in curve.points if p.lost]
-        published = [(place[value], y) for value, y in theirs.get(line, {}).items() if value in place]
-        y = visible(np.array([y for _, y in published]), metric, report)
-        ax.plot([at for at, _ in published], y, linestyle="", markeredgecolor=k.colour, **STAR)
+        theirs = {place[value]: y for value, y in panel.published.get(line, {}).items() if value in place}
+        if theirs:
+            y = visible(np.array([*theirs.values()]), metric, report)
+            ax.plot([*theirs], y, linestyle="", markeredgecolor=k.colour, **STAR)
         edge = 0.04 + 0.07 * nth  # along the worse edge, since there is no number to place them by
         height = edge if report.best == "max" else 1 - edge
         ax.plot(gone, [height] * len(gone), "x", color=k.colour, markersize=5, transform=ax.get_xaxis_transform())

@@ -16,7 +16,6 @@ from matplotlib.lines import Line2D
 
 from baton.report.axes import STAR, above, over_field, over_rounds
 from baton.report.grid import Panel
-from baton.report.published import results
 from baton.report.sheets import LONG, Look, Sheet, heading, looks, metric_name, places, sheets, valued
 from baton.study import Study
 
@@ -73,7 +72,7 @@ def render(study: Study, sheet: Sheet, suffixes: Sequence[str] = tuple(METADATA)
     with style.context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter the font lacks is drawn as a box
         wide = max(width * across, 5.0)
-        handles, columns = _legend(study, look, sheet, wide)
+        handles, columns = _legend(look, sheet, wide)
         told = max(0, -(-len(handles) // columns) - FEW) * LINE
         size = (wide, height * down * len(sheet.metrics) + 0.4 + told)
         fig = Figure(figsize=size, layout="constrained")
@@ -121,9 +120,9 @@ def _panel(ax: Axes, panel: Panel, look: dict[Any, Look], study: Study, sheet: S
         over_field(ax, panel, look, study, sheet)
 
 
-def _legend(study: Study, look: dict[Any, Look], sheet: Sheet, wide: float) -> tuple[list[Line2D], int]:
+def _legend(look: dict[Any, Look], sheet: Sheet, wide: float) -> tuple[list[Line2D], int]:
     """What it names, and in how many columns."""
-    shown = _handles(study, look, sheet.kind != "curves", sheet.panels)
+    shown = _handles(look, sheet.kind != "curves", sheet.panels)
     widest = 0.6 + 0.08 * max(len(str(handle.get_label())) for handle in shown)  # inches, about
     return shown, min(len(shown), max(1, int(wide / widest)))
 
@@ -135,7 +134,7 @@ def save(fig: Figure, suffix: str) -> bytes:
     return data.getvalue()
 
 
-def _handles(study: Study, look: dict[Any, Look], sweep: bool, panels: Sequence[Panel]) -> list[Line2D]:
+def _handles(look: dict[Any, Look], sweep: bool, panels: Sequence[Panel]) -> list[Line2D]:
     there = {line for panel in panels for line in panel.curves}
     shown = [
         Line2D([], [], color=k.colour, linestyle=k.dash, marker=k.marker if sweep else "", markersize=4, label=k.label)
@@ -147,6 +146,6 @@ def _handles(study: Study, look: dict[Any, Look], sweep: bool, panels: Sequence[
         shown.append(Line2D([], [], linestyle="", label="best", **ring))  # type: ignore[arg-type]
         if any(curve.lost for panel in panels for curve in panel.curves.values()):
             shown.append(Line2D([], [], linestyle="", marker="x", color="#333333", markersize=5, label="diverged"))
-        if any(results(study, panel) for panel in panels):
+        if any(panel.published for panel in panels):
             shown.append(Line2D([], [], linestyle="", label="the paper", markeredgecolor="#333333", **STAR))
     return shown

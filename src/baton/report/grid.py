@@ -23,6 +23,7 @@ from baton.study import Report, Study
 from baton.verdict.rows import Right
 
 Answers = Callable[[Sequence[Setting]], Mapping[str, Right]]  # runs -> which test rows each gets right; some left out
+Published = dict[Any, dict[Any, float]]  # by line, then by value of the swept field
 
 
 class Found(NamedTuple):
@@ -44,6 +45,7 @@ class Panel(NamedTuple):
     curves: dict[Any, Curve]  # by line
     settings: dict[Any, list[Setting]] = {}  # noqa: RUF012 by line
     apart: Apart = {}  # noqa: RUF012 every two lines; in the paper's way none
+    published: Published = {}  # noqa: RUF012 the paper's own results, where they are drawn beside ours
 
 
 def load(study: Study, store: Store, live: bool = False) -> Found:

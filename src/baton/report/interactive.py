@@ -8,7 +8,6 @@ import numpy as np
 from baton.report.bands import drawn, logs, visible
 from baton.report.curves import Curve
 from baton.report.grid import Panel
-from baton.report.published import results
 from baton.report.sheets import LONG, Sheet, chosen, heading, looks, metric_name, places, swept, valued
 from baton.report.thin import Room, Shared, short, step
 from baton.study import Study
@@ -91,7 +90,7 @@ def _points(
     study: Study, panel: Panel, metric: str, lines: list[Any], place: dict[Any, float], log: bool
 ) -> dict[str, Any]:
     """The end of training at each value of the swept field."""
-    text, report, theirs = valued(study), study.report, results(study, panel)
+    text, report = valued(study), study.report
     made = []
     for line, curve in panel.curves.items():
         sound = sorted((p for p in curve.points if not p.lost), key=lambda p: place[p.value])
@@ -112,7 +111,7 @@ def _points(
                 "gone": [
                     [place[p.value], f"{text(p.value)}: {p.lost} of {p.seeds} diverged"] for p in curve.points if p.lost
                 ],
-                "paper": [[place[x], y, text(x)] for x, y in theirs.get(line, {}).items() if x in place],
+                "paper": [[place[x], y, text(x)] for x, y in panel.published.get(line, {}).items() if x in place],
             }
         )
     ticks = {"at": list(place.values()), "text": _labels({at: text(x) for x, at in place.items()}, log), "log": log}

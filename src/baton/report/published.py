@@ -1,23 +1,19 @@
 """The paper's own results at each value of the swept field, to be drawn beside ours."""
 
-from typing import Any
-
-from baton.report.grid import Panel
+from baton.report.grid import Panel, Published
 from baton.report.tables import valued
 from baton.search import match
 from baton.study import Study
 
-Results = dict[Any, dict[Any, float]]  # by line, then by value of the swept field
 
-
-def results(study: Study, panel: Panel) -> Results:
+def results(study: Study, panel: Panel) -> Published:
     """Nothing where the study is beside no table, was scaled, or sweeps what the table does not have."""
     if not study.report.paper or study.shrunk or not study.swept:
         return {}
     table = match.table(study)
     if any(field not in table[0] for field in study.swept):
         return {}
-    found: Results = {}
+    found: Published = {}
     for line, settings in panel.settings.items():
         theirs = match.alike(study, table, settings[0], study.swept)
         for value, own in valued(study, settings).items():

@@ -50,7 +50,8 @@ def sheets(study: Study, panels: Sequence[Panel]) -> list[Sheet]:
         own = [panel for panel in panels if panel.figure == figure]
         found.append(Sheet("curves", figure, own, metrics))
         if any(len(curve.points) > 1 for panel in own for curve in panel.curves.values()):
-            found.append(Sheet(swept(study), figure, own, metrics[:1]))
+            beside = [panel._replace(published=results(study, panel)) for panel in own]
+            found.append(Sheet(swept(study), figure, beside, metrics[:1]))
     return found
 
 
@@ -122,7 +123,7 @@ def caption(study: Study, sheet: Sheet) -> tuple[str, str]:
         title = f"{metric_name(sheet.metrics[0])} at the end against {LONG.get(field, field)}{where}"
         which = "95 % interval over seeds, of" if report.spread == "interval" else "standard deviation over seeds and"
         note = f"Mean and {which} {words.last(report.last)}; ringed: the best."
-        if any(results(study, panel) for panel in sheet.panels):
+        if any(panel.published for panel in sheet.panels):
             note += " Stars: the paper's."
     if report.log:
         note += f" What is below {FLOOR:g} is drawn there."
