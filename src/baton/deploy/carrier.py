@@ -1,5 +1,6 @@
 """Legs of one run carried to its sites: sent, waited for, and believed only once they were checked."""
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -7,17 +8,19 @@ from typing import NamedTuple
 from torch import Tensor
 
 from baton.deploy.answers import Outcome
-from baton.deploy.checks import doubt
+from baton.deploy.checks import doubt, most_steps
 from baton.deploy.frames import Garbled, parted
-from baton.deploy.messages import WHYS, Half, Halved, Message, Refused, Train, Trained
+from baton.deploy.messages import WHYS, Half, Halved, Here, Look, Message, Refused, Train, Trained
 from baton.deploy.rules import Desk, Rules
-from baton.deploy.transport import Lost, Transport
+from baton.deploy.transport import Ended, Lost, Transport
 from baton.deploy.wire import packed, unpacked
+from baton.errors import BadInput
 from baton.sites import halves
 from baton.sites.server import Server
 from baton.sites.visit import Answer, Order
 
 PASSING = ("crash", "memory", "time")  # refusals that a site may get over
+UNFIT = "it came back with a message that does not fit its leg"
 PAUSE = 0.5  # seconds between two looks for a site that is waited for
 
 
@@ -33,6 +36,10 @@ class Unbelieved(Exception):
     """A reply that is not believed, or a site that refuses."""
 
 
+class Refuses(Unbelieved):
+    """The site itself says no."""
+
+
 class Carrier:
     """Knows who answered last."""
 
@@ -40,6 +47,7 @@ class Carrier:
         """text: the run's setting."""
         self.text, self.rules, self.transport, self.desk = text, rules, transport, desk
         self.missing: set[str] = set()  # sites that did not answer when they were asked last
+        self.samples: dict[str, int] = {}  # training samples of each site that told how many
 
     # --- anything
 
@@ -96,7 +104,7 @@ class Carrier:
         except Garbled as error:
             raise Unbelieved(f"{error}") from None
         if isinstance(said, Refused):
-            raise Unbelieved(f"it refuses: {WHYS[said.why]}")
+            raise Refuses(f"it refuses: {WHYS[said.why]}")
         return said
 
     # --- whole legs
@@ -116,6 +124,8 @@ class Carrier:
                 answer, why = self._believed(task, got), ""
             except Unbelieved as error:
                 answer, why = None, str(error)
+            except Exception:  # whatever a reply is like, no more than its own leg is lost
+                answer, why = None, UNFIT
             yield sites[site], Outcome(task.order.client, answer, why, *traffic)
 
     def _believed(self, task: Task, got: bytes | Lost) -> Answer:
@@ -125,7 +135,8 @@ class Carrier:
         return self._sound(said.answer, task.order)
 
     def _sound(self, answer: Answer, order: Order) -> Answer:
-        if wrong := doubt(answer, order, self.rules.norm):
+        site = self.rules.sites[order.client]
+        if wrong := doubt(answer, order, self.rules.norm, self.samples.get(site)):
             raise Unbelieved(f"it came back with {wrong}")
         return answer
 
@@ -134,12 +145,15 @@ class Carrier:
     def halves(self, server: Server, task: Task) -> Outcome:
         """The server's half of a leg, and all that crosses."""
         site, began, moved = self.rules.sites[task.order.client], time.monotonic(), [0, 0]
-        number = 0
+        number, end = 0, math.inf  # of messages so far; when the leg has to be done
 
         def ask(message: halves.Message) -> object:
-            nonlocal number
+            nonlocal number, end
+            if time.monotonic() > end:
+                raise Unbelieved("its leg took too long")
             frame = packed(Half(self.text, task.leg, number, message), self.rules.leg)
             got = next(self.ask({site: frame}))[1] if number == 0 else self._at_once(site, frame)
+            end = time.monotonic() + self.rules.leg if number == 0 else end
             moved[0] += len(frame)
             moved[1] += 0 if isinstance(got, Lost) else len(got)
             said = self.reply(got)
@@ -153,13 +167,24 @@ class Carrier:
         assert form is not None
         assert cut is not None
         try:
-            made = self._sound(halves.leg(server.net, server.like, form, cut, task.order, ask), task.order)
-            answer, why = made, ""
+            if task.order.epochs and site not in self.samples:
+                self._look(site)
+            most = most_steps(task.order, self.samples.get(site, 0))
+            made = halves.leg(server.net, server.like, form, cut, task.order, ask, most=most)
+            answer, why = self._sound(made, task.order), ""
         except Unbelieved as error:
             answer, why = None, str(error)
-        except (AssertionError, RuntimeError, KeyError, IndexError, ValueError):  # shapes or kinds that do not fit
-            answer, why = None, "it came back with a message that does not fit its leg"
+        except (Ended, BadInput):
+            raise
+        except Exception:  # shapes or kinds that do not fit
+            answer, why = None, UNFIT
         return Outcome(task.order.client, answer, why, time.monotonic() - began, *moved)
+
+    def _look(self, site: str) -> None:
+        """Hear how many samples a site has: it was away when the others were asked."""
+        said = self.reply(self._at_once(site, packed(Look(self.text), self.rules.leg)))
+        if isinstance(said, Here) and said.samples >= 0:
+            self.samples[site] = said.samples
 
     def _at_once(self, site: str, frame: bytes) -> bytes | Lost:
         """Inside a leg nobody is waited for: a site that was away has forgotten it."""

@@ -5,24 +5,65 @@ import math
 import torch
 from torch import Tensor
 
+from baton.deploy.messages import Sums
 from baton.lanes import Params
 from baton.sites.visit import Answer, Order
 
+LARGE = float(torch.finfo(torch.float32).max)
+ROUNDING = 1e-6
+METRIC_RANGES = {  # percentages, shares of 1, and errors: what a metric can be
+    **dict.fromkeys(("accuracy", "balanced_accuracy", "sensitivity", "specificity", "top5"), (0.0, 100.0)),
+    **dict.fromkeys(("auc", "f1", "calibration"), (0.0, 1.0)),
+    "brier": (0.0, 2.0),
+    **dict.fromkeys(("loss", "mse", "mae"), (0.0, LARGE)),
+    "r2": (-LARGE, 1.0),
+}
 
-def doubt(answer: Answer, order: Order, norm: float = 0.0) -> str:
-    """What is wrong with the answer to an order, in a few words; "" where nothing is.
 
-    norm: how far a leg may move its model; 0: any way.
+def doubt(answer: Answer, order: Order, norm: float = 0.0, samples: int | None = None) -> str:
+    """Return what is wrong with the answer to an order, in a few words; "" where nothing is.
+
+    norm: how far a leg may move its model; 0: any way. samples: as many as its site told; None: it did not.
     """
     given, made = order.model, answer.model
     if wrong := _unlike(made, given) or _unlike(answer.square, given if order.still else {}):
         return wrong
-    most = order.local_steps or math.inf  # of passes it depends on its samples
-    if answer.samples < 0 or not 0 <= answer.steps <= most:
+    if samples is not None and answer.samples > samples:
+        return f"{answer.samples} samples, where its site told {samples}"
+    if not 0 <= answer.steps <= most_steps(order, answer.samples):
         return f"{answer.samples} samples and {answer.steps} steps"
     if norm and not (moved := distance(given, made)) <= norm:
         return f"a displacement of {moved:.3g}, above the limit of {norm:g}"
     return ""
+
+
+def most_steps(order: Order, samples: int) -> int:
+    """Return the most steps that a leg can take at a site of so many samples."""
+    return order.local_steps or order.epochs * -(-samples // order.batch_size)
+
+
+def doubt_sums(sums: Sums, tests: int | None, samples: int | None, *, labelled: bool) -> str:
+    """Return what is wrong with a site's sums, in a few words; "" where nothing is.
+
+    tests, samples: the test and training samples that it told in this run before; None: it did not.
+    """
+    known = {"test": (sums[:3], tests), "train": (sums[3:6], samples)}
+    for which, ((loss, right, count), told) in known.items():
+        if (labelled and loss < 0) or not 0 <= right <= count:
+            return f"a {which} loss of {loss:g} and {right:g} right answers of {count:g}"
+        if told is not None and count > told:
+            return f"{count:g} {which} samples, where its site told {told}"
+    for label, value in sums.metrics.items():
+        low, high = metric_range(label)
+        if value.numel() != 1 or not (bool(value.isnan().any()) or low <= float(value) <= high):
+            return f"a {label} that cannot be"
+    return ""
+
+
+def metric_range(label: str) -> tuple[float, float]:
+    """Return the least and the most that a metric can be, with room for rounding."""
+    low, high = METRIC_RANGES.get(label, (-LARGE, LARGE))
+    return low - ROUNDING, high + ROUNDING
 
 
 def _unlike(made: Params, given: Params) -> str:

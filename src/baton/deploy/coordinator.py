@@ -17,7 +17,8 @@ import baton
 from baton.deploy import measure
 from baton.deploy.answers import Answers, Outcome
 from baton.deploy.books import Account, Books
-from baton.deploy.carrier import Carrier, Task, passing
+from baton.deploy.carrier import Carrier, Refuses, Task, Unbelieved, passing
+from baton.deploy.checks import doubt
 from baton.deploy.fits import fits
 from baton.deploy.like import like
 from baton.deploy.messages import Here, Look
@@ -72,7 +73,7 @@ class Coordinator:
         self.carrier = Carrier(setting.to_json(), rules, transport, self.desk)
         self.books = Books(self.server)
         self.answers: Answers
-        self.turn: Turn
+        self.turn = Turn(0, {})
         self.account = Account()
         self.asked = measure.asked(setting, self.server.like)
         self.rows: dict[int, int] = {}  # test rows of each client that told
@@ -131,10 +132,15 @@ class Coordinator:
                 continue
             try:
                 said = self.carrier.reply(got)
-            except Exception as error:
+            except Refuses as error:
                 raise BadInput(f"site {site}: {error}") from None
+            except Unbelieved:  # as where it does not answer: its legs are asked for, and lost
+                self.carrier.missing.add(site)
+                continue
             if not isinstance(said, Here) or said.version != baton.__version__:
                 raise BadInput(f"site {site}: it has another version of Baton; {baton.__version__} is right")
+            if said.samples >= 0:
+                self.carrier.samples[site] = said.samples
 
     def _begin(self, chunk: Chunk) -> At:
         kept = self.store.pool.load(chunk, torch.device("cpu"))
@@ -175,10 +181,12 @@ class Coordinator:
         s = self.setting
         if at.round % s.eval_every and at.round != s.rounds:
             return at
-        found = measure.measured(self.carrier, s, at, order, self.server.like)
+        found = measure.measured(self.carrier, s, at, order, self.server.like, self.rows)
         if self.carrier.deserted(self.rules.sites):
             self.desk.deserted()
-        self.rows |= found.rows
+        self.rows = found.rows | self.rows
+        for line in found.says:
+            self._tell([], says=line)
         return at._replace(history=at.history.then(at.round, found.values | measure.columns(account.columns())))
 
     def _measured_sites(self) -> Measured | None:
@@ -202,7 +210,7 @@ class Coordinator:
             turn.asked += 1
             client = turn.instead.get(order.client, order.client)
             known = self.answers.get(leg)
-            if known is not None:
+            if known is not None and (known.answer is None or not doubt(known.answer, order, self.rules.norm)):
                 found[i] = self._decided(leg, order, known)
             else:
                 left[i] = Task(leg, "", order._replace(client=client))
@@ -260,8 +268,8 @@ class Coordinator:
                 turn.instead[outcome.client] = asked
         return outcome
 
-    def _tell(self, tasks: Sequence[Task], last: Outcome | None = None) -> None:
-        """Where the run stands."""
+    def _tell(self, tasks: Sequence[Task], last: Outcome | None = None, says: str = "") -> None:
+        """Where the run stands; says: what went wrong beside a leg."""
         turn, s, missing = self.turn, self.setting, self.carrier.missing
         every = [each for tries in turn.legs for each in tries]
         lost = int(self.account.real[-1]) + sum(each.answer is None for each in every)
@@ -277,7 +285,7 @@ class Coordinator:
                 tuple(name for name in names if name in missing),
                 last.seconds if last else 0.0,
                 lost + (last is not None and last.answer is None),
-                f"{names[last.client]}: {last.why}" if last and last.why else "",
+                f"{names[last.client]}: {last.why}" if last and last.why else says,
                 s.run_id,
             )
         )

@@ -1,6 +1,7 @@
 """What a model costs, asked of the sites: each tells sums over its own samples, as far as its policy goes."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 from baton import metrics, rng
 from baton.datasets import Dataset
 from baton.deploy.carrier import Carrier, Unbelieved
+from baton.deploy.checks import doubt_sums
 from baton.deploy.messages import Evaluate, Sums
+from baton.deploy.transport import Lost
 from baton.deploy.wire import packed
 from baton.metrics import Metric
 from baton.setting import Setting
@@ -25,6 +28,7 @@ class Told(NamedTuple):
 
     values: dict[str, NDArray[np.float64]]  # as a history takes them: one lane [1], of sites [1, k]
     rows: dict[int, int]  # client -> its test rows, where it tells
+    says: tuple[str, ...] = ()  # what was not believed, and of whom
 
 
 def asked(setting: Setting, like: Dataset) -> dict[str, Metric]:
@@ -32,10 +36,17 @@ def asked(setting: Setting, like: Dataset) -> dict[str, Metric]:
     return metrics.build(metrics.wanted(setting.metrics, like), like)
 
 
-def measured(carrier: Carrier, setting: Setting, at: Snapshot, order: Sequence[int], like: Dataset) -> Told:
+def measured(
+    carrier: Carrier,
+    setting: Setting,
+    at: Snapshot,
+    order: Sequence[int],
+    like: Dataset,
+    before: Mapping[int, int] = MappingProxyType({}),
+) -> Told:
     """The columns of an evaluation, over the sites that answer; those of which nobody tells anything are left out.
 
-    order: the participants of the round that ended.
+    order: the participants of the round that ended. before: the test rows that clients told of in this run.
     """
     names, model = carrier.rules.sites, without_lane(at.state.model)
     random, labelled = _random(setting, at.round, order), bool(like.classes)
@@ -44,19 +55,23 @@ def measured(carrier: Carrier, setting: Setting, at: Snapshot, order: Sequence[i
         name: packed(Evaluate(carrier.text, model, client in whose), carrier.rules.leg)
         for client, name in enumerate(names)
     }
-    told: dict[int, Sums] = {}
+    told, says = dict[int, Sums](), list[str]()
     for site, got in carrier.ask(frames):
+        client = names.index(site)
         try:
             said = carrier.reply(got)
-        except Unbelieved:
-            continue
-        if isinstance(said, Sums):
-            told[names.index(site)] = said
+            if not isinstance(said, Sums):
+                raise Unbelieved("the answer to something else")
+            if wrong := doubt_sums(said, before.get(client), carrier.samples.get(site), labelled=labelled):
+                raise Unbelieved(f"it tells {wrong}; its numbers are left out")
+            told[client] = said
+        except Unbelieved as error:
+            says += [] if isinstance(got, Lost) else [f"{site}: {error}"]
     found = _means("test", [each[:3] for each in told.values()], labelled)
     found |= _means("train", [told[m][3:6] for m in order if m in told], labelled)
     found |= _means("train_random", [told[m][3:6] for m in random if m in told], labelled)
     rows = {m: int(each.test_count) for m, each in told.items() if each.test_count}
-    return Told(columns(found) | _by_site(asked(setting, like), told, len(names)), rows)
+    return Told(columns(found) | _by_site(asked(setting, like), told, len(names)), rows, tuple(says))
 
 
 def _by_site(wanted: Mapping[str, Metric], told: Mapping[int, Sums], count: int) -> dict[str, NDArray[np.float64]]:

@@ -33,10 +33,13 @@ class Folder(Desk):
         """present: who is in this job; there: whether a site answers in it."""
         self.folder, self.present, self.there = folder, present, there
         self._since: dict[str, float] = {}  # when a site was first missed, or looked for last
+        self._trouble = ""  # the last thing that went wrong
 
     def at(self, place: Place) -> None:
         """status.json, and a line a leg."""
-        files.write(self.folder / STATUS, json.dumps({**place._asdict(), "time": time.time()}).encode())
+        self._trouble = place.says or self._trouble
+        table = {**place._asdict(), "says": self._trouble, "time": time.time()}
+        files.write(self.folder / STATUS, json.dumps(table).encode())
         if place.seconds:
             words = (f"{time.time():.1f}", place.round, place.hop, f"{place.seconds:.3f}", place.says)
             with open(self.folder / LEGS, "a") as file:

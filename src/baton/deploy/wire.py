@@ -1,11 +1,11 @@
-"""Messages as bytes, and back: every field is held to its type before anybody sees it."""
+"""Messages as bytes, and back: every field is held to its type and its bounds before anybody sees it."""
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +16,10 @@ from baton.deploy.messages import PARTS, Message, Refused
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in (*get_args(Message), *PARTS)}
 DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "int64", "uint8")}
 DEEPEST = 8  # how far messages are nested
+MOST = 1 << 53  # of any whole number: up to here a float64 holds it as it is
+RANGES = {("Here", "samples"): (-1, MOST), ("Order", "seed"): (0, (1 << 63) - 1)}  # of those that are not 0 to MOST
+LONGEST = 256  # characters of a name
+TEXTS = {"setting": 1 << 16}  # of fields that are no names
 
 
 def packed(message: Message, seconds: float = 0.0) -> bytes:
@@ -37,7 +41,7 @@ def unpacked(frame: object) -> Message:
         found = _made(head["says"], _arrays(head["arrays"], body), 0)
     except Garbled:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+    except Exception:  # whatever a sender may think of: what cannot be read is no message
         raise Garbled("a message that cannot be read") from None
     if not isinstance(found, get_args(Message)):
         raise Garbled("a part of a message alone")
@@ -60,10 +64,12 @@ def _arrays(shapes: Sequence[Any], body: memoryview) -> list[Tensor]:
     """They fill the body, to its last byte."""
     found, at = [], 0
     for name, shape in shapes:
-        if name not in DTYPES or not all(type(n) is int and 0 <= n < 1 << 48 for n in shape) or len(shape) > 8:
+        if name not in DTYPES or len(shape) > 8 or not all(_whole(n, 0, MOST) for n in shape):
+            raise Garbled("an array of another kind")
+        if math.prod(max(1, n) for n in shape) > MOST:  # also where it has no numbers: a shape has strides
             raise Garbled("an array of another kind")
         kind = DTYPES[name]
-        size = int(np.prod(shape, dtype=object)) * kind.itemsize
+        size = math.prod(shape) * kind.itemsize
         if size > len(body) - at:
             raise Garbled("an array that was cut short")
         data = body[at : at + size]
@@ -82,29 +88,43 @@ def _made(said: Any, arrays: list[Tensor], depth: int) -> Any:
     if not isinstance(said, dict):
         return said
     if "at" in said:
+        if not _whole(said["at"], 0, len(arrays) - 1):
+            raise Garbled("an array that is not there")
         return arrays[said["at"]]
     if "of" in said:
-        return {str(name): _made(leaf, arrays, depth + 1) for name, leaf in said["of"].items()}
+        return {name: _made(leaf, arrays, depth + 1) for name, leaf in said["of"].items()}
     kind, fields = KINDS[said["is"]], [_made(field, arrays, depth + 1) for field in said["has"]]
     hints = _hints(kind)
-    if len(fields) != len(hints) or not all(_fits(x, hint) for x, hint in zip(fields, hints, strict=True)):
+    if len(fields) != len(hints):
         raise Garbled(f"a {kind.__name__} of other fields")
+    for value, (field, hint) in zip(fields, hints.items(), strict=True):
+        if not _fits(value, hint, kind.__name__, field):
+            raise Garbled(f"a {kind.__name__} of other fields: {field}")
     return kind(*fields)
 
 
 @cache
-def _hints(kind: Any) -> list[Any]:
-    return [get_type_hints(kind)[field] for field in kind._fields]
+def _hints(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field: hints[field] for field in kind._fields}
 
 
-def _fits(x: Any, hint: Any) -> bool:
-    """Whether a value is of a field's type."""
+def _fits(x: Any, hint: Any, kind: str, field: str) -> bool:
+    """Whether a value is of a field's type, and within its bounds."""
     if isinstance(hint, UnionType):
-        return any(_fits(x, each) for each in get_args(hint))
+        return any(_fits(x, each, kind, field) for each in get_args(hint))
     if get_origin(hint) is dict:
-        return isinstance(x, dict) and all(isinstance(leaf, Tensor) for leaf in x.values())
+        return isinstance(x, dict) and all(len(n) <= LONGEST and isinstance(leaf, Tensor) for n, leaf in x.items())
+    if hint is int:
+        return _whole(x, *RANGES.get((kind, field), (0, MOST)))
     if hint is float:
-        return type(x) in (int, float) and x == x and abs(x) != float("inf")
-    if hint in (int, str, bool, NoneType):
+        return _whole(x, -MOST, MOST) or (type(x) is float and math.isfinite(x))
+    if hint is str:
+        return type(x) is str and len(x) <= TEXTS.get(field, LONGEST)
+    if hint in (bool, NoneType):
         return type(x) is hint
     return isinstance(x, hint)
+
+
+def _whole(x: Any, least: int, most: int) -> bool:
+    return type(x) is int and least <= x <= most

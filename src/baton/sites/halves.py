@@ -118,25 +118,43 @@ class ClientHalf:
         return mine
 
 
-def leg(net: Net, data: Dataset, form: Split, cut: Sides, order: Order, ask: Callable[[Message], object]) -> Answer:
-    """The server's half of one leg. The order's model is the whole one, and so is the answer's."""
+def leg(
+    net: Net,
+    data: Dataset,
+    form: Split,
+    cut: Sides,
+    order: Order,
+    ask: Callable[[Message], object],
+    *,
+    most: int | None = None,
+) -> Answer:
+    """The server's half of one leg. The order's model is the whole one, and so is the answer's.
+
+    most: steps that the client may say it will take; None: whatever it says. What it sends is held to the leg's shapes.
+    """
     if order.still or order.stiff is not None:
         raise BadInput("algorithm: a leg in split form takes its steps one after another; whole legs are right")
     client, server = cut.split(with_lane(order.model))
     mine = order._replace(model=without_lane(client), anchor=_of(order.anchor, client), shift=_of(order.shift, client))
     part = Middle(net, cut.back, 1) if cut.head else Last(net, data, cut.back, 1)
     steps = _told(ask(Begin(mine)), int)
-    step, velocity, keys = begun(_step(order, server, net.dtype), server), None, _keys(order, steps)
+    if steps < 0 or (most is not None and steps > most):
+        raise ValueError(f"{steps} steps; 0 to {most} is right")
+    step, velocity, key = begun(_step(order, server, net.dtype), server), None, _key(order)
     for k in range(steps):
-        up, key = _told(ask(Forward()), Up), keys[:, k]
+        up, own = _told(ask(Forward()), Up), rng.bits(key, rng.DROPOUT, k)
+        _check_up(up, cut, order, data.classes, net.dtype)
         if isinstance(part, Last):
             assert up.labels is not None
-            its = part(server, key, up.smashed, up.labels, up.weight)
+            its = part(server, own, up.smashed, up.labels, up.weight)
         else:
-            features = part.forward(part.side.of(server), key, up.smashed)
-            its = part.backward(server, key, up.smashed, _told(ask(Features(features)), Tensor))
+            features = part.forward(part.side.of(server), own, up.smashed)
+            slope = _told(ask(Features(features)), Tensor)
+            _check_like(slope, features)
+            its = part.backward(server, own, up.smashed, slope)
         size = norm(its.params)
         other = _told(ask(Backward(its.input, size)), Tensor)
+        _check_like(other, size)
         both = torch.hypot(other, size) if form.clip == "joint" else size
         server, velocity = sgd(server, its.params, step, both, velocity)
     answer = _told(ask(End()), Answer)
@@ -144,11 +162,30 @@ def leg(net: Net, data: Dataset, form: Split, cut: Sides, order: Order, ask: Cal
     return answer._replace(model={name: made[name] for name in order.model})
 
 
-def _keys(order: Order, steps: int) -> Tensor:
-    """What a leg's steps draw with, on either side: [1, steps]."""
-    seed, client = torch.tensor([order.seed]), torch.tensor([order.client])
-    key = clients.visit(seed, order.round, client, order.visit)
-    return rng.bits(key.unsqueeze(1), rng.DROPOUT, torch.arange(steps))
+def _key(order: Order) -> Tensor:
+    """What a leg's steps draw with, on either side: [1]."""
+    return clients.visit(torch.tensor([order.seed]), order.round, torch.tensor([order.client]), order.visit)
+
+
+def _check_up(up: Up, cut: Sides, order: Order, classes: int, dtype: torch.dtype) -> None:
+    """Raise ValueError unless a client's numbers are those of one batch of this leg."""
+    batch = up.smashed.shape[:2]
+    if up.smashed.dtype != dtype or up.smashed.shape != (*batch, *cut.front.shape):
+        raise ValueError(f"smashed data of shape {tuple(up.smashed.shape)}; {cut.front.shape} a sample is right")
+    if len(batch) < 2 or batch[0] != 1 or not 1 <= batch[1] <= order.batch_size:
+        raise ValueError(f"{tuple(batch)} samples; at most {order.batch_size} is right")
+    if up.weight.shape != batch or up.weight.dtype != dtype or not bool((up.weight >= 0).all()):
+        raise ValueError("weights that are none")
+    if up.labels is None:
+        return
+    labels = up.labels
+    if labels.shape != batch or labels.dtype != torch.int64 or not bool(((labels >= 0) & (labels < classes)).all()):
+        raise ValueError("labels that are none")
+
+
+def _check_like(given: Tensor, wanted: Tensor) -> None:
+    if given.shape != wanted.shape or given.dtype != wanted.dtype:
+        raise ValueError(f"numbers of shape {tuple(given.shape)}; {tuple(wanted.shape)} is right")
 
 
 def _step(order: Order, server: Params, dtype: torch.dtype) -> Step:

@@ -33,6 +33,8 @@ class Flare:
             raise Ended("the job was aborted") from None
         except CollabCallError as error:
             raise Lost(f"{site}: {error.cause_type}") from None
+        except Exception as error:  # of FLARE's own: it is that site's call that failed
+            raise Lost(f"{site}: {type(error).__name__}") from None
         if not isinstance(answer, bytes):  # as a site says that is about to end
             raise Lost(f"{site}: no frame")
         return answer
@@ -46,8 +48,6 @@ class Flare:
                 heard.put((site, self.call(site, frame, seconds)))
             except (Lost, Ended) as error:
                 heard.put((site, error))
-            except Exception as error:
-                heard.put((site, Lost(f"{site}: {type(error).__name__}")))
 
         for site, frame in frames.items():
             threading.Thread(target=one, args=(site, frame), daemon=True).start()
