@@ -21,14 +21,11 @@ from baton.setting import Setting
 from baton.simulate.books import traffic, ways
 from baton.simulate.engine import Program
 from baton.simulate.simulation import Simulation
-from baton.store import Store
 from baton.store.columns import BYTES
-from baton.store.files import save
 from contracts.examples import CPU, cases, examples, finish
 from heard import Heard, hear
 from steps import step_of
 from test_leg import lanes_of, table
-from test_sweep import files
 
 MLP = 64 * 64 + 64 + 64 * 10 + 10  # parameters on the digits
 FRONT = 64 * 64 + 64
@@ -359,37 +356,6 @@ def test_columns_grow_from_zero(spec: str, tmp_path: Path) -> None:
     assert total[0] == 0
     assert (np.diff(total) > 0).all()
     assert total[1] * 7 == total[3] * 3  # every client has more than K batches here
-
-
-def aged(root: Path, runs: Sequence[str]) -> None:
-    """The store as it was before there was a ledger."""
-    store = Store(root)
-    for run_id in runs:
-        path = root / run_id / "metrics.csv"
-        rows = [line.split(",") for line in path.read_text().splitlines()]
-        path.write_text("\n".join(",".join(row[:-3]) for row in rows) + "\n")
-        about = {key: value for key, value in store.about(run_id)._asdict().items() if key != "way"}
-        save(root / run_id / "state.safetensors", store.params(run_id), about)
-        (root / run_id / "SHA256SUMS").unlink()
-
-
-@pytest.mark.parametrize("some", [False, True], ids=["all", "some of them"])
-def test_runs_of_an_older_store_are_read_and_gone_on_with(some: bool, tmp_path: Path) -> None:
-    common = {"model": "mlp", "clients": 5, "participants": 2, "eval_every": 3, "algorithm": "ssl:cut=1"}
-    short, long = ([Setting(**common, rounds=rounds, seed=seed) for seed in (1, 2)] for rounds in (6, 12))
-    run(short, tmp_path / "on", quiet=True)
-    aged(tmp_path / "on", [s.run_id for s in short[: 1 if some else 2]])
-    old = Store(tmp_path / "on").read(short[0].run_id)
-    assert old.way is None
-    assert not [name for name in old.metrics if name in BYTES]
-    run(long, tmp_path / "on", quiet=True)
-    run(long, tmp_path / "scratch", quiet=True)
-    scratch = files(tmp_path / "scratch")
-    assert {name: data for name, data in files(tmp_path / "on").items() if name in scratch} == scratch
-
-
-def test_numbers_of_training_have_the_ids_they_had() -> None:
-    assert Setting().run_id == "15e9a534d6ddd57b"
 
 
 # Before anything is trained

@@ -137,7 +137,7 @@ DAMAGE = {
     "metrics.csv gone": ("metrics.csv", None),
     "setting.json gone": ("setting.json", None),
     "setting.json cut": ("setting.json", lambda data: data[:40]),
-    "setting.json of another version": ("setting.json", lambda data: data.replace(b'"format": 1', b'"format": 0')),
+    "setting.json of another version": ("setting.json", lambda data: data.replace(b'"format": 3', b'"format": 0')),
     "setting.json of another run": ("setting.json", lambda data: data.replace(b'"seed": 1', b'"seed": 7')),
     "state.safetensors cut": ("state.safetensors", lambda data: data[:20]),
 }

@@ -1,4 +1,4 @@
-"""What is kept: histories, the three drawers of a state, files that appear whole, and stores of before."""
+"""What is kept: histories, the three drawers of a state, and files that appear whole."""
 
 import json
 from pathlib import Path
@@ -15,8 +15,7 @@ from baton.lanes import Params
 from baton.seam import State
 from baton.setting import Setting
 from baton.store import Chunk, Damaged, History, Laid, Snapshot, Store, files
-from baton.store.before import adopt
-from baton.store.columns import BYTES, EXACT, MEASURED
+from baton.store.columns import EXACT, MEASURED
 from baton.store.metrics import from_csv, tables, to_csv
 from baton.store.upkeep import verify
 
@@ -59,13 +58,6 @@ def test_two_that_go_on_from_the_same_history_do_not_mix() -> None:
     assert listed(begun) == {"distance": [(0, [1.0]), (1, [2.0])]}
     assert listed(other) == {"distance": [(0, [1.0]), (1, [2.0]), (2, [-3.0])]}
     assert listed(more) == {"distance": [(0, [1.0]), (1, [2.0]), (2, [3.0]), (3, [4.0])]}
-
-
-def test_metrics_can_be_dropped_and_filled_again() -> None:
-    before = History({"test_loss": [(0, row(1.0))], **{name: [(0, row(np.nan))] for name in BYTES}})
-    after = before.without(BYTES).then(0, dict.fromkeys(BYTES, row(0.0)))
-    assert listed(after) == {"test_loss": [(0, [1.0])], **{name: [(0, [0.0])] for name in BYTES}}
-    assert np.isnan(before.last(BYTES[0])[1]).all()
 
 
 # The three drawers
@@ -153,8 +145,7 @@ def test_a_server_may_keep_the_model_itself(tmp_path: Path) -> None:
     assert_same(Store(tmp_path).resume(settings(8), 4, CPU)[0].state.server, {"x": x, "first": x})
 
 
-def test_a_store_of_before_is_read_and_gone_on_with(tmp_path: Path) -> None:
-    """Its states are models under their own names, without checksums; its checkpoints hold them under state/."""
+def test_a_store_without_checksums_is_read_and_gone_on_with(tmp_path: Path) -> None:
     store, at = Store(tmp_path), snapshot(STATES["a model"], {})
     for lane, s in enumerate(settings()):
         folder = tmp_path / s.run_id
@@ -171,22 +162,6 @@ def test_a_store_of_before_is_read_and_gone_on_with(tmp_path: Path) -> None:
     assert store.begun(settings(8), "fp32") == {s.run_id: 4 for s in settings(8)}
     assert verify(store).faults == []
     assert verify(store).unchecked == 6
-    before = tmp_path / ".work" / "plan"
-    before.mkdir(parents=True)
-    old: Params = {f"state/{name}": leaf for name, leaf in at.state.model.items()}
-    old |= {"diverged": at.diverged, "rounds/test_loss": torch.tensor([0, 2, 4])}
-    old["values/test_loss"] = torch.from_numpy(np.stack([values for _, values in at.history["test_loss"]]))
-    save_file(old, before / "00001.safetensors", {"baton": json.dumps({"round": 4})})
-    long = {s.run_id: s for s in settings(8)}
-    plan = {"chunks": [["elsewhere"], list(long)], "memory": 1, "share": [1.0, 0.5], "precision": "fp32"}
-    (before / "plan.json").write_text(json.dumps(plan))
-    adopt(store, long, "cpu", "bf16")
-    assert not store.pool.chunks()  # in another precision
-    adopt(store, long, "cpu", "fp32")
-    (made,) = store.pool.chunks()
-    assert made.laid.share == 0.5
-    assert_same_snapshot(loaded(store, made), at)
-    assert not before.exists()
 
 
 def test_what_a_run_says_of_itself(tmp_path: Path) -> None:

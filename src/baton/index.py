@@ -18,7 +18,7 @@ from baton.caches import cache
 from baton.errors import BadInput
 
 RUN = re.compile(r"[0-9a-f]{16}")
-VERSION = 2  # of the table
+VERSION = 3  # of the table
 LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "hfs", "f2fs", "ramfs", "bcachefs")
 
 
@@ -34,6 +34,7 @@ class Entry(NamedTuple):
     about: str  # what its state says of itself, as JSON
     fault: str  # what is wrong with it, in one line
     ends: str = ""  # its last evaluation by metric, as JSON
+    earlier: int = 0  # whether it is of an earlier format, which is its fault then: 0 or 1
 
 
 def check(root: Path) -> None:
@@ -114,7 +115,7 @@ class Index:
                     database.execute("DROP TABLE IF EXISTS runs")
                     database.execute(
                         "CREATE TABLE runs (run TEXT PRIMARY KEY, stamp INTEGER, setting TEXT, kin TEXT, "
-                        "rounds INTEGER, complete INTEGER, about TEXT, fault TEXT, ends TEXT)"
+                        "rounds INTEGER, complete INTEGER, about TEXT, fault TEXT, ends TEXT, earlier INTEGER)"
                     )
                     database.execute(f"PRAGMA user_version = {VERSION}")
             yield database

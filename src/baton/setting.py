@@ -17,10 +17,9 @@ from baton.partitions import PARTITIONS
 from baton.schedules import SCHEDULES
 from baton.usercode import fingerprints, named
 
-# Part of every run_id: raised when the same setting would give other numbers. TYPED: the run is what was typed, as on
-# `digits` and the quadratics. FORMAT: it is made of files or of a user's code too, and `made_of` tells which. At first
-# they were left out, so that runs on other files had one id: those can be read, but are never returned or gone on from.
-TYPED, FORMAT = 1, 2
+# Part of every run_id: raised when the same setting would give other numbers, so that no run of before is mistaken for
+# one of now. Those of an earlier format are listed and shown as such, and never reused, compared or reported.
+FORMAT = 3
 STORED = {"stored": True}  # tells the checks that nothing may be looked up
 
 ROOMS: dict[str, dict[str, Any]] = {
@@ -35,17 +34,11 @@ ROOMS: dict[str, dict[str, Any]] = {
     "dp": privacy.DP,
 }
 FROM_DATASET = ("partition", "model", "clients", "dtype")  # fields whose default the data set gives
-ADDED = (
-    "epochs",
-    "momentum",
-    "lr_schedule",
-    "failures",
-    "on_failure",
-    "dp",
-    "metrics",
-    "validation",
-)  # written unless at their defaults: old ids stay
 APART = ("dataset", "partition", "lr", "lr_schedule", "clip", "weight_decay", "momentum", "seed")  # from lane to lane
+
+
+class Earlier(BadInput):
+    """A stored run's setting is of an earlier format."""
 
 
 class MadeOf(NamedTuple):
@@ -141,17 +134,13 @@ class Setting(Fields, BaseModel):
     @cached_property
     def key(self) -> str:
         """A hash of the fields alone, for which nothing is loaded; runs made of other things may have the same."""
-        return _hash(_written({"format": TYPED, **self._kept()}))
+        return _hash(_written({"format": FORMAT, **self.model_dump()}))
 
     def to_json(self) -> str:
         """Every field, one spelling, and what the run is made of: the same run gives the same bytes."""
         made_of = {part: x for part, x in self.made_of._asdict().items() if x}
-        head = {"format": FORMAT, "made_of": made_of} if made_of else {"format": TYPED}
-        return _written({**head, **self._kept()})
-
-    def _kept(self) -> dict[str, Any]:
-        fields = type(self).model_fields
-        return {f: x for f, x in self.model_dump().items() if f not in ADDED or x != fields[f].default}
+        head = {"format": FORMAT, **({"made_of": made_of} if made_of else {})}
+        return _written({**head, **self.model_dump()})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -166,16 +155,17 @@ class Setting(Fields, BaseModel):
     @classmethod
     def _stored(cls, values: dict[str, Any]) -> Self:
         found = values.pop("format", None)
-        if type(found) is not int or found not in (TYPED, FORMAT):
-            reads = f"this one reads format {TYPED} and {FORMAT}"
-            raise BadInput(f"setting.json: format {_short(found)} was written by another version; {reads}")
-        made_of = _made_of(values.pop("made_of", None)) if found == FORMAT else MadeOf()
+        if _is_earlier(found):
+            raise Earlier(f"setting.json: format {found} is of an earlier version of Baton; train the run again")
+        if type(found) is not int or found != FORMAT:
+            raise BadInput(f"setting.json: format: got {_short(found)}; expected {FORMAT}")
+        made_of = _made_of(values.pop("made_of")) if "made_of" in values else MadeOf()
         for field in values:
             if field not in cls.model_fields:
                 raise BadInput(f"setting.json: {_short(field)}: no such setting; {nearest(field, cls.model_fields)}")
         "".join(x for x in values.values() if isinstance(x, str)).encode()  # what cannot be printed is refused below
         for field in cls.model_fields:
-            if field not in values and field not in ADDED:
+            if field not in values:
                 raise BadInput(f"setting.json: {field} is missing; delete the run to train it again")
         made = cls.__new__(cls)
         cls.__pydantic_validator__.validate_python(values, self_instance=made, context=STORED)
@@ -252,6 +242,15 @@ def _read(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
+
+
+def is_earlier(text: str) -> bool:
+    """Return whether an earlier version of Baton wrote this setting."""
+    return _is_earlier(_read(text).get("format"))
+
+
+def _is_earlier(found: Any) -> bool:
+    return type(found) is int and 1 <= found < FORMAT
 
 
 def _made_of(found: Any) -> MadeOf:

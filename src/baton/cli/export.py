@@ -37,6 +37,8 @@ def export(
     choice = exports.choose(store, studies.read(study, scale) if study else None)
     for run, fault in store.faults().items() if not study else ():
         print(f"baton: {run} is left out: {fault}; 'baton repair' moves it aside", file=sys.stderr)
+    if left_out := store.describe_earlier():
+        print(f"baton: {left_out}", file=sys.stderr)
     try:
         _follow(exports.TARGETS[to](choice, where), len(choice.settings), quiet)
     except BrokenPipeError:  # `baton export --to csv --out - | head`

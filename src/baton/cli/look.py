@@ -13,11 +13,12 @@ from baton.cli import complete, cuts, privacy, table
 from baton.cli.common import Json, Runs, app, print_json
 from baton.cli.complete import TITLES
 from baton.cli.sites import print_sites, sites_of
-from baton.cli.stored import counted, print_runs, stored
+from baton.cli.stored import EARLIER, counted, print_runs, stored
 from baton.errors import BadInput
 
 if TYPE_CHECKING:
     from baton.store import Store
+    from baton.store.runs import Earlier
 
 
 @app.command(name="list")
@@ -158,7 +159,9 @@ def show_(
         from baton.store import Store
 
         store = Store(runs)
-        print_json(as_dict(store, store.find(run)))
+        run_id = store.find(run)
+        old = store.read_earlier(run_id)
+        print_json({**old._asdict(), "state": EARLIER} if old else as_dict(store, run_id))
     else:
         show(run, runs)
 
@@ -170,6 +173,9 @@ def show(run: str, runs: Path) -> None:
 
     store, room = Store(runs), table.width()
     run_id = store.find(run)
+    if old := store.read_earlier(run_id):
+        print(*_earlier(old), sep="\n")
+        return
     found = store.read(run_id)
     print(f"run {run_id}: {_state(found.complete, found.diverged)}\n")
     print(*words.about(found.setting, room), sep="\n")
@@ -178,6 +184,16 @@ def show(run: str, runs: Path) -> None:
     print()
     print(*evaluations.lines(found, room), sep="\n")
     print_sites(store, run_id)
+
+
+def _earlier(run: "Earlier") -> list[str]:
+    """Return the lines on a run of an earlier format: its setting and last evaluation, as they were written."""
+    fields = {name: str(x) for name, x in sorted(run.setting.items())}
+    ends = {name: f"{x:.6g}" for name, x in run.ends.items()}
+    width = max(map(len, (*fields, *ends)))
+    lines = [f"run {run.run}: {EARLIER}; it is kept, and never reused, compared or reported", ""]
+    lines += [f"  {name:<{width}}  {x}" for name, x in fields.items()]
+    return lines + (["", "last evaluation", *(f"  {name:<{width}}  {x}" for name, x in ends.items())] if ends else [])
 
 
 def _past(store: "Store", run_id: str) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ RESULTS = {"test_accuracy": "largest", "distance": "smallest", "test_loss": "sma
 HEADS = {"clients": "M", "participants": "S", "local_steps": "K", "rounds": "R", "batch_size": "b"}  # the paper's
 TABLE = ("algorithm", "dataset", "partition", "model", *HEADS, "lr", "seed")
 ALWAYS = ("algorithm", "clients", "participants", "local_steps", "rounds")  # in the table though they are all alike
+EARLIER = "earlier format"  # the state of runs that are never reused, compared or reported
 LONGEST = 8  # characters of an id, if they tell it from the others
 
 
@@ -46,7 +47,9 @@ def print_runs(runs: Path, where: Sequence[str], sort: str, as_json: bool) -> No
 
 def counted(runs: Path, found: Sequence[dict[str, Any]]) -> str:
     """How many there are."""
-    return f"runs in {runs}: {len(found)}, {sum(run['complete'] for run in found)} complete"
+    old = sum(run["state"] == EARLIER for run in found)
+    more = f", {old} of an earlier format" if old else ""
+    return f"runs in {runs}: {len(found)}, {sum(run['complete'] for run in found)} complete{more}"
 
 
 def stored(runs: Path) -> Stored:
@@ -60,21 +63,26 @@ def stored(runs: Path) -> Stored:
     check(runs)
     index = Index(runs, lambda run, stamp: _store(runs).entry(run, stamp))
     entries = index.entries()
-    texts = {run: entry.setting for run, entry in entries.items() if not entry.fault}
+    texts = {run: entry.setting for run, entry in entries.items() if not entry.fault or entry.earlier}
+    earlier = {run for run, entry in entries.items() if entry.earlier}
     flying = _store(runs).pool.in_flight() if any((runs / ".work" / "chunks").glob("[!.]*")) else {}
     texts |= {run: chunk.laid.settings[lane] for run, (chunk, lane) in flying.items() if run not in entries}
+    if flying:
+        earlier |= set(_store(runs).earlier())
     found = []
     for run in sorted(texts):
         fields = json.loads(texts[run])
         known = {name: fields.get(name, getattr(Fields, name)) for name in FIELDS}
         complete = run in entries and bool(entries[run].complete)
-        diverged = json.loads(entries[run].about)["diverged"] if complete else None
+        old = run in earlier
+        diverged = json.loads(entries[run].about)["diverged"] if complete and not old else None
         state = "diverged" if diverged is not None else "complete" if complete else "unfinished"
-        ends = json.loads(entries[run].ends or "{}") if complete else {}
+        state = EARLIER if old else state
+        ends = json.loads(entries[run].ends or "{}") if complete and not old else {}
         metric = next((name for name in RESULTS if name in ends), None)
         result = {"metric": metric, "result": ends.get(metric)}
         found.append({"run": run, "complete": complete, "diverged": diverged, "state": state, **result, **known})
-    return Stored(found, {run: entry.fault for run, entry in entries.items() if entry.fault})
+    return Stored(found, {run: entry.fault for run, entry in entries.items() if entry.fault and not entry.earlier})
 
 
 @cache

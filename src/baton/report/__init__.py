@@ -39,8 +39,9 @@ def report(
     if out.exists() and not out.is_dir():
         raise BadInput(f"out: {str(out)!r} is a file; a folder is right")
     once(studies)
+    tell(store.describe_earlier())
     for study in studies:
-        tell(look_back(study.settings, store))
+        look_back(study.settings, store)
     built = [build(study, store, right=right) for study in studies]
     sections, written = [], dict[str, bytes]()
     for each in built:

@@ -1,4 +1,4 @@
-"""Runs that are only looked at: of data sets that are not here, or of before ids knew their data."""
+"""Runs that are only looked at, of data sets that are not here."""
 
 from collections.abc import Sequence
 
@@ -8,34 +8,22 @@ from baton.setting import Setting
 from baton.store import Store
 
 
-def look_back(settings: Sequence[Setting], store: Store) -> str:
-    """From now on these settings mean runs as the store has them; a line to show, where that has to be said.
-
-    A data set that is not here is taken to be the one that the store's runs were trained on. Runs of before ids knew
-    their data are shown where there are no others: on which samples they were trained, they do not say.
-    """
-    before = []
+def look_back(settings: Sequence[Setting], store: Store) -> None:
+    """Take a data set that is not here for the one that the store's runs were trained on: these settings mean those."""
     for spec, clients in dict.fromkeys((s.dataset, s.clients) for s in settings):
-        here = _here(spec, clients)
-        if here == "":
+        if _here(spec, clients):
             continue
         there = {s.made_of.data for s in store.settings().values() if (s.dataset, s.clients) == (spec, clients)}
-        if here in there or not there:
-            continue
-        if here is not None and "" not in there:
-            continue  # other samples than those of the store: none of its runs is meant
-        if here is None and len(there - {""}) > 1:
+        if len(there) > 1:
             raise BadInput(f"dataset: {spec} is not here, and the store has runs on several kinds of it; get it first")
-        told = "" if here is not None else max(there)
-        datasets.assume(spec, clients, told)
-        before += [spec] if not told else []
-    which = ", ".join(dict.fromkeys(before))
-    return f"runs on {which} are of before ids knew their data: they do not say on which samples" if which else ""
+        if there:
+            datasets.assume(spec, clients, max(there))
 
 
-def _here(spec: str, clients: int) -> str | None:
-    """The content of a data set; None where it is not here."""
+def _here(spec: str, clients: int) -> bool:
+    """Return whether the data set is here."""
     try:
-        return datasets.content(spec, clients)
+        datasets.content(spec, clients)
     except BadInput:
-        return None
+        return False
+    return True

@@ -55,13 +55,11 @@ def _measure(program: Program, at: Snapshot, order: Tensor) -> Snapshot:
 
 
 def _booked(program: Program, at: Snapshot) -> History:
-    """With bytes so far, at every evaluation; where a store's beginning of the run has none, from the first on."""
-    history, sound = at.history, (at.diverged < 0).cpu().numpy()
-    if BYTES[0] in history and np.isnan(history.last(BYTES[0])[1][sound]).any():
-        history = history.without(BYTES)
+    """With bytes so far, at every evaluation."""
+    history = at.history
     known = BYTES[0] in history
     last = history.last(BYTES[0])[0] if known else -1
-    sent = {column: history.last(column)[1] if known else np.zeros(len(sound)) for column in BYTES}
+    sent = {column: history.last(column)[1] if known else np.zeros(len(at.diverged)) for column in BYTES}
     for round, _ in history.after("test_loss", last):
         since = traffic(program, range(max(last, 0), round))
         sent = {column: sent[column] + since[column] for column in BYTES}

@@ -61,11 +61,6 @@ class History(Mapping[str, list[Row]]):
         more = {metric: self._series.get(metric, none).then((round, found)) for metric, found in values.items()}
         return self._of(self._series | more)
 
-    def without(self, metrics: Iterable[str]) -> Self:
-        """As if these had never been measured."""
-        gone = set(metrics)
-        return self._of({metric: series for metric, series in self._series.items() if metric not in gone})
-
     def _of(self, series: dict[str, _Series]) -> Self:
         other = type(self)()
         other._series = series

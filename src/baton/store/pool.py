@@ -25,7 +25,7 @@ from baton.store.history import History
 from baton.store.snapshot import Snapshot, drawers, named
 from baton.store.workers import Worker, Workers
 
-MODEL, BEFORE = "model/", "state/"  # what the names of the model's leaves begin with; and began with at first
+MODEL = "model/"  # what the names of the model's leaves begin with
 APART = "sites-"  # before those of metrics at every site: many numbers, which a look does without
 AT = re.compile(r"at-(\d{6})\.safetensors")
 Facts = dict[str, str]  # how something was computed: way, threads, CPU, versions, ...
@@ -286,8 +286,6 @@ def _snapshot(path: Path, device: torch.device) -> tuple[Snapshot, Facts]:
         history = _history(tensors)
         diverged = tensors["diverged"].to(device)
         kept = {name: leaf.to(device) for name, leaf in tensors.items()}
-        old = any(name.startswith(BEFORE) for name in kept)
-        state = drawers(kept, BEFORE if old else MODEL)
-        return Snapshot(int(about["round"]), *state, diverged, history), about.get("how", {})
+        return Snapshot(int(about["round"]), *drawers(kept, MODEL), diverged, history), about.get("how", {})
     except (KeyError, ValueError, TypeError) as error:
         raise Damaged(f"{path.name} is damaged ({error})") from None

@@ -20,8 +20,9 @@ import torch
 from baton.errors import BadInput
 from baton.index import Entry, Index, check
 from baton.lanes import Params
+from baton.notice import many
 from baton.seam import State
-from baton.setting import Setting, kin
+from baton.setting import Setting, is_earlier, kin
 from baton.store import files, journal, sites, sums
 from baton.store.files import Damaged
 from baton.store.metrics import Metrics, ended, from_csv, history_of, tables, to_csv
@@ -29,6 +30,7 @@ from baton.store.pool import Facts, Pool
 from baton.store.sites import Measured, SiteTable
 from baton.store.snapshot import CLIENTS, SERVER, Snapshot, drawers, named
 
+EARLIER = "of an earlier format; it is kept, and never reused, compared or reported"
 REPAIR = "'baton repair' moves it aside, to be trained again"
 
 
@@ -41,6 +43,14 @@ class Run(NamedTuple):
     diverged: int | None  # the round, if any
     way: dict[str, float] | None = None  # the mean longest way through a round: ledger.Way; None: not known
     how: Facts | None = None  # how it was computed, as far as that changes bytes; None: not known
+
+
+class Earlier(NamedTuple):
+    """A run of an earlier format, which is only shown."""
+
+    run: str
+    setting: dict[str, Any]  # as it was written
+    ends: dict[str, float]  # its last evaluation
 
 
 class About(NamedTuple):
@@ -92,17 +102,45 @@ class Store:
     def settings(self) -> dict[str, Setting]:
         """Those of every run that can be read, complete or in flight."""
         texts = {run: entry.setting for run, entry in self.entries().items() if not entry.fault}
-        texts |= {run: chunk.laid.settings[lane] for run, (chunk, lane) in self.pool.in_flight().items()}
+        texts |= {run: text for run, text in self._flying().items() if not is_earlier(text)}
         return {run: Setting.from_json(texts[run]) for run in sorted(texts)}
 
     def faults(self) -> dict[str, str]:
-        """Runs that cannot be read, and what is wrong with each."""
-        return {run: entry.fault for run, entry in self.entries().items() if entry.fault}
+        """Runs that cannot be read, and what is wrong with each; those of an earlier format are sound."""
+        return {run: entry.fault for run, entry in self.entries().items() if entry.fault and not entry.earlier}
+
+    def earlier(self) -> list[str]:
+        """Return the ids of runs of an earlier format, complete or in flight: never reused, compared or reported."""
+        flying = [run for run, text in self._flying().items() if is_earlier(text)]
+        return sorted({*(run for run, entry in self.entries().items() if entry.earlier), *flying})
+
+    def read_earlier(self, run_id: str) -> Earlier | None:
+        """Return a run of an earlier format as it was written; None where the run is of this one."""
+        if run_id not in self.earlier():
+            return None
+        entry = self.entries().get(run_id)
+        text = entry.setting if entry else self._flying()[run_id]
+        return Earlier(run_id, json.loads(text), json.loads(entry.ends) if entry else {})
+
+    def describe_earlier(self) -> str:
+        """Return a line that says how many runs of an earlier format are left out; empty where there are none."""
+        count = len(self.earlier())
+        if not count:
+            return ""
+        return f"{many(count, 'run')} of an earlier format in {self.root} left out; 'baton list runs' shows them"
+
+    def _flying(self) -> dict[str, str]:
+        """Return the setting of every run in flight, as JSON, by id."""
+        return {run: chunk.laid.settings[lane] for run, (chunk, lane) in self.pool.in_flight().items()}
 
     def entry(self, run_id: str, stamp: int) -> Entry:
         """A run's folder, read for the index."""
         try:
             text = sums.read(self.folder(run_id), "setting.json", sums.of(self.folder(run_id))).decode()
+            if is_earlier(text):
+                done = self.complete(run_id)
+                ends = ended(files.read(self.folder(run_id) / "metrics.csv")) if done else {}
+                return Entry(run_id, stamp, text, "", 0, int(done), "", EARLIER, json.dumps(ends), 1)
             setting = Setting.from_json(text)
             if setting.run_id != run_id:
                 raise Damaged(f"setting.json is that of {setting.run_id}")

@@ -71,9 +71,11 @@ def _check_run(store: Store, folder: Path, known: dict[str, str] | None) -> None
     """A run's folder: all files there, what was written, and of one run."""
     for name in known or ():
         sums.read(folder, name, known)
-    fault = store.entry(folder.name, 0).fault
-    if fault:
-        raise Damaged(fault)
+    entry = store.entry(folder.name, 0)
+    if entry.earlier:
+        return
+    if entry.fault:
+        raise Damaged(entry.fault)
     if (folder / "metrics.csv").exists():
         from_csv(files.read(folder / "metrics.csv"))
     store.sites(folder.name)

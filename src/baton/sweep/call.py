@@ -19,7 +19,6 @@ from baton.simulate import memory as mem
 from baton.simulate.arithmetic import How, arithmetic, cores
 from baton.simulate.facts import machine
 from baton.store import Chunk, History, Laid, Snapshot, Store
-from baton.store.before import adopt
 from baton.store.workers import Worker
 from baton.sweep import stopping
 from baton.sweep.chunk import CHECKPOINT_SECONDS, Job, carry_out
@@ -120,23 +119,12 @@ def sweep(
         _tidy(store)
         return
     with store.pool.workers.working() as worker, arithmetic(precision), blamed(any(s.theirs for s in settings)):
-        _tell_of_before(by_id.values(), store)
         for name, clients in dict.fromkeys((s.dataset, s.clients) for s in settings):
             for note in datasets.load(name, clients).notes:
                 once(f"data: {note}")
         call = Call(by_id, store, worker, device, memory, precision, checkpoint, anyway, cut, shard)
         store.pool.clean()
-        with store.pool.planning(worker):
-            adopt(store, by_id, device.type, precision)
         yield from _work(call, by or _train)
-
-
-def _tell_of_before(settings: Iterable[Setting], store: Store) -> None:
-    """Runs that a store of before has under the same name: on which data, or by which code, nobody can tell."""
-    old = sum(s.key != s.run_id and store.complete(s.key) for s in settings)
-    if old:
-        what = "as they were before ids knew data and code"
-        once(f"{old:,} of these runs are in {store.root} {what}; they stay there, and are trained anew")
 
 
 def _work(call: Call, by: "Trainer") -> Generator[Progress, None, None]:
