@@ -15,7 +15,7 @@ from baton.search.rules import Choice
 from baton.setting import Setting
 from baton.simulate import memory as mem
 from baton.store import Store
-from baton.study import Study
+from baton.study import Study, measured
 from baton.sweep import progress
 from baton.trained import Run, Runs
 
@@ -58,6 +58,7 @@ def tune(
     cores: int = 0,
 ) -> list[Choice]:
     """Search a study's [tune] fields with one seed, train the winners on all seeds, and return what was chosen."""
+    measured.check(study.report, study.settings, load=True)
     store = Store(runs)
     with held():
         while todo := missing(choices(study, store), store):

@@ -209,7 +209,7 @@ class Runs(Sequence[Run]):
         first, *others = [run._store for run in self]
         if any(other.root != first.root for other in others):
             raise BadInput("compare: runs of several stores; those of one are right")
-        study = of_runs([run.setting for run in self], metric)
+        study = of_runs([run.setting for run in self], metric, typed=True)
         return look(study, first, Path(out) if out else None, typed=False)
 
     def __repr__(self) -> str:

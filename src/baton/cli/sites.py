@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from baton.store import Store
 
+UNKNOWN = (nan,)  # of a metric that does not say which end is better: it has no worst site, and no best
 SHOWN = 24  # sites; of more, those that are worst off and a few that are best
 
 
@@ -35,7 +36,8 @@ def print_sites(store: "Store", run_id: str) -> None:
     shown = labels[: max(1, (78 - wide - 8) // 13)]
     print(f"  {'site':{wide}} {'n':>7}" + "".join(f" {_head(label):>12}" for label in shown))
     metrics = store.read(run_id).metrics
-    up = float(metrics[f"site_{labels[0]}_best"][-1]) >= float(metrics[f"site_{labels[0]}_worst"][-1])
+    ends = {name: metrics.get(f"site_{labels[0]}_{name}", UNKNOWN) for name in ("best", "worst")}
+    up = not float(ends["best"][-1]) < float(ends["worst"][-1])
     first = [x if up else -x for x in last[labels[0]]]
     ranked = sorted(range(len(found.names)), key=lambda i: (isnan(first[i]), first[i]))
     whole = len(ranked) <= SHOWN
@@ -46,7 +48,7 @@ def print_sites(store: "Store", run_id: str) -> None:
         name = found.names[i] if len(found.names[i]) <= wide else found.names[i][: wide - 1] + "…"
         print(f"  {name:{wide}} {found.rows[i]:7,}" + "".join(f" {_number(last[label][i]):>12}" for label in shown))
     for statistic in ("mean", "worst", "best", "spread"):
-        cells = [float(metrics[f"site_{label}_{statistic}"][-1]) for label in shown]
+        cells = [float(metrics.get(f"site_{label}_{statistic}", UNKNOWN)[-1]) for label in shown]
         print(f"  {statistic:{wide}} {'':7}" + "".join(f" {_number(x):>12}" for x in cells))
     for label in shown:
         if lacking := sum(map(isnan, last[label])):

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
+from baton import metrics
 from baton.advice.measure import of_setting
 from baton.errors import BadInput
 from baton.setting import Setting
 from baton.store.columns import EXACT
-from baton.study import Report, Study, parse
+from baton.study import Report, Study, measured, parse
 
 RATES = (0.01, 0.03, 0.1, 0.3)  # searched unless others are given, and what lies beyond them where it is better
 SEEDS = 5
 LAST = 1  # evaluations averaged: what training ends with is what one gets
-SMALLER = ("loss", "distance", "gap", "error", "brier")  # ends of names of metrics of which less is better
 
 
 def made(
@@ -35,19 +35,17 @@ def made(
     axes = {"algorithm": list(algorithms), "lr": list(lrs), "seed": list(range(first, first + seeds))}
     found = metric or of_setting(Setting(**base)).metric
     table: dict[str, Any] = {"title": " against ".join(algorithms), "base": base, "axes": axes}
-    table["report"] = {"metric": found, **_measured(found), "last": LAST}
+    table["report"] = {"metric": found, "log": found in EXACT, "last": LAST}
     if len(lrs) > 1:
         table["tune"] = {"method": "simple", "over": ["lr"], "last": LAST}
     return parse("compare", table)
 
 
-def _measured(metric: str) -> dict[str, Any]:
-    """Which end of a metric is better, and on which axis."""
-    return {"best": "min" if metric.endswith(SMALLER) else "max", "log": metric in EXACT}
+def of_runs(settings: Sequence[Setting], metric: str = "", typed: bool = False) -> Study:
+    """Stored runs side by side: those that differ in their seed alone are one line.
 
-
-def of_runs(settings: Sequence[Setting], metric: str = "") -> Study:
-    """Stored runs side by side: those that differ in their seed alone are one line."""
+    typed: their settings were written by who calls, so that code of their own may be asked which end is better.
+    """
     fields = [f for f in Setting.model_fields if f != "seed" and len({getattr(s, f) for s in settings}) > 1]
     kinds = {tuple(getattr(s, f) for f in fields) for s in settings}
     if len(kinds) < 2:
@@ -58,7 +56,18 @@ def of_runs(settings: Sequence[Setting], metric: str = "") -> Study:
         raise BadInput(f"run: they differ in {' and '.join(fields)}, none of which tells all apart; fewer are right")
     exact = any(s.model.partition(":")[0] == "quadratic" for s in settings)
     found = metric or ("distance" if exact else "test_accuracy")
-    report = Report(metric=found, **_measured(found), last=LAST, over="", lines=telling[0])
+    report = Report(metric=found, log=found in EXACT, last=LAST, over="", lines=telling[0])
+    report = measured.with_best(report, settings if typed else _without_own_code(settings, found), given=False)
     others = [f for f in fields if f != telling[0]]
     about = f"They differ in {', '.join(others)} too." if others else ""
     return Study("compare", f"{len(kinds)} settings", about, {"all": list(settings)}, report)
+
+
+def _without_own_code(settings: Sequence[Setting], metric: str) -> Sequence[Setting]:
+    """Return the settings; refuse a metric of a user's own, whose code would be run to know which end is better."""
+    for setting in settings:
+        for name in metrics.paths(setting.metrics):
+            if metrics.label(name) == measured.label(metric):
+                right = "a study with this [report] metric, or a registered one"
+                raise BadInput(f"metric: got {metric!r}, of code that stored runs name ({name}); expected {right}")
+    return settings

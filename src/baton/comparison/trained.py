@@ -8,7 +8,7 @@ from baton.search import choices, next_of
 from baton.search.rules import Choice
 from baton.setting import Setting
 from baton.store import Store
-from baton.study import Study
+from baton.study import Study, measured
 
 STEPS = tuple(float(f"{digit}e{power}") for power in range(-6, 3) for digit in (1, 3))  # rates that may be tried
 MOST = 4  # times that a grid is made wider
@@ -25,6 +25,7 @@ def trained(
 ) -> Study:
     """The study of a comparison, once all of it is in the store. lrs: rates to choose from; none: RATES and beyond."""
     study = made(fields, algorithms, lrs or RATES, seeds, metric)
+    measured.check(study.report, study.settings, load=True)
     for _ in range(MOST):
         while todo := [s for choice in _found(study, store) for s in choice.missing]:
             train(todo)

@@ -15,6 +15,7 @@ from baton.errors import BadInput
 from baton.lanes import Params
 from baton.measure import replay
 from baton.measure.forgetting import Hops, Row
+from baton.metrics.base import Task
 from baton.seam import Cohort, Reply
 from baton.setting import Setting
 from baton.simulate.engine import Program, Snapshot
@@ -84,7 +85,8 @@ def measure(setting: Setting, at: Sequence[int], device: torch.device, tell: Tel
         begin = sites.fares(snapshot.state.model)
         state = program.algorithm.round(snapshot.state, Cohort.whole(sites.order), sites)
         ends = list(where.name), where.client.tolist(), sites.chain, sites.visitor, sites.given, sites.made
-        found.append(Hops(snapshot.round, label, asked.metrics[label].best, *ends, begin, sites.fares(state.model)))
+        best = asked.metrics[label].best or "max"
+        found.append(Hops(snapshot.round, label, best, *ends, begin, sites.fares(state.model)))
     return found
 
 
@@ -95,7 +97,9 @@ def some(rounds: int) -> list[int]:
 
 
 def _metric(setting: Setting) -> str:
-    """The first that the run measures; of one that asks for none, accuracy or the squared error."""
+    """The first that the run measures and that says which end is better; without one, accuracy or the squared error."""
     data = datasets.load(setting.dataset, setting.clients)
-    own = [spec for spec in metrics.wanted(setting.metrics, data) if spec != metrics.PER_CLASS]
+    task = Task(data.classes, data.loss)
+    every = [spec for spec in metrics.wanted(setting.metrics, data) if spec != metrics.PER_CLASS]
+    own = [spec for spec in every if metrics.build_one(spec, task).best]
     return own[0] if own else "accuracy" if data.classes else "mse"

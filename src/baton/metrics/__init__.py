@@ -7,15 +7,17 @@ Shares of rows are percentages, 0 to 100 (accuracy, balanced_accuracy, sensitivi
 and calibration are from 0 to 1, as everybody writes them.
 """
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from math import nan
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from baton.datasets import Dataset
 from baton.errors import BadInput
-from baton.metrics.base import Metric, Sums, Task, predicted
+from baton.metrics.base import Metric, Sums, Task, lost_rows, nan_for_nan, predicted
 from baton.metrics.chances import auc, brier, calibration, loss
 from baton.metrics.numbers import mae, mse, r2
 from baton.metrics.shares import accuracy, balanced_accuracy, f1, sensitivity, specificity, top5
@@ -31,6 +33,7 @@ __all__ = [
     "Metric",
     "Sums",
     "build",
+    "build_one",
     "canonical",
     "label",
     "listed",
@@ -126,16 +129,38 @@ def build(specs: list[str], data: Dataset) -> dict[str, Metric]:
             if not data.classes:
                 raise BadInput("metrics: per_class is of classes, and this data set has none; mse is right")
             continue
-        name, factory, options = bind("metrics", spec, METRICS)
+        name, *_ = bind("metrics", spec, METRICS)
         if name in METRICS and name != "loss" and (name in NUMBERS) == (data.classes > 0):
             what, right = ("numbers", "auc") if name in NUMBERS else ("classes", "mse")
             raise BadInput(f"metrics: {name} is of predicted {what}, which this data set has none of; {right} is right")
-        made = call("metrics", name, factory, task, **options)
-        found[label(spec)] = made if isinstance(made, Metric) else _own(name, factory, made)
+        found[label(spec)] = build_one(spec, task)
     return found
 
 
-def _own(name: str, factory: Callable[..., Any], function: Any) -> Metric:
+def build_one(spec: str, task: Task) -> Metric:
+    """Return the metric that a spec's factory makes for a task: a Metric, or a plain function of one model's rows.
+
+    A plain function inside a Metric, `Metric(function, best="min")`, is one that says which end is better.
+    """
+    name, factory, options = bind("metrics", spec, METRICS)
+    made = call("metrics", name, factory, task, **options)
+    if name in METRICS:
+        return cast("Metric", made)
+    metric = made if isinstance(made, Metric) else Metric(made)
+    if _is_plain(metric.of) or not isinstance(made, Metric):
+        metric = metric._replace(of=_over_lanes(name, factory, metric.of))
+    return nan_for_nan(metric)
+
+
+def _is_plain(function: Callable[..., Any]) -> bool:
+    """Whether it takes outputs and labels of one model, and no weights."""
+    try:
+        return len(inspect.signature(function).parameters) == 2
+    except (TypeError, ValueError):
+        return False
+
+
+def _over_lanes(name: str, factory: Callable[..., Any], function: Any) -> Callable[..., Tensor]:
     """A user's function of one lane's rows, over lanes."""
     if not callable(function):
         what = f"gives a {type(function).__name__}; a function of outputs and labels is right"
@@ -151,6 +176,8 @@ def _own(name: str, factory: Callable[..., Any], function: Any) -> Metric:
 
     def of(outputs: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
         some = slice(None) if weight is None else weight > 0
-        return torch.tensor([one(lane[some], labels[some]) for lane in outputs], dtype=torch.float64)
+        lost = lost_rows(outputs)[:, some].any(1).tolist()  # it is not asked of outputs that are none
+        found = [nan if gone else one(lane[some], labels[some]) for lane, gone in zip(outputs, lost, strict=True)]
+        return torch.tensor(found, dtype=torch.float64)
 
-    return Metric(of)
+    return of

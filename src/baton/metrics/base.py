@@ -6,6 +6,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+End = Literal["max", "min"]  # of a metric: the better one
+
 
 class Task(NamedTuple):
     """What is predicted."""
@@ -25,27 +27,51 @@ class Metric(NamedTuple):
     """A number a lane. nan: these rows cannot tell, as of one class alone there is no AUC."""
 
     of: Callable[[Tensor, Tensor, Tensor | None], Tensor]  # (outputs [L, n, ...], labels [n], weight [n]) -> [L]
-    best: Literal["max", "min"] = "max"
+    best: End | None = None  # the better end; None: it does not say, and nothing is compared by it
     sums: Sums | None = None
     held: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None  # (outputs, labels, classes [L, M, C]) -> [L, M]: of
     # the rows of the classes each site holds, where that is quicker than site by site
 
 
-def summed(
-    rows: Callable[[Tensor, Tensor], Tensor], value: Callable[[Tensor], Tensor], best: Literal["max", "min"] = "max"
-) -> Metric:
+def nan_for_nan(metric: Metric) -> Metric:
+    """Return the metric with nan wherever an output of the rows it looks at is nan."""
+    of, sums, held = metric.of, metric.sums, metric.held
+
+    def sound_of(outputs: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
+        lost = lost_rows(outputs) if weight is None else lost_rows(outputs) & (weight > 0)
+        return of(outputs, labels, weight).masked_fill(lost.any(1), torch.nan)
+
+    def sound_rows(outputs: Tensor, labels: Tensor) -> Tensor:
+        assert sums is not None
+        return sums.rows(outputs, labels).masked_fill(lost_rows(outputs).unsqueeze(-1), torch.nan)
+
+    def sound_held(outputs: Tensor, labels: Tensor, classes: Tensor) -> Tensor:
+        assert held is not None
+        lost = lost_rows(outputs).double() @ one_hot(labels, classes.shape[-1]) > 0  # [L, C]
+        return held(outputs, labels, classes).masked_fill((classes & lost.unsqueeze(1)).any(-1), torch.nan)
+
+    return metric._replace(
+        of=sound_of, sums=sums and sums._replace(rows=sound_rows), held=sound_held if held is not None else None
+    )
+
+
+def lost_rows(outputs: Tensor) -> Tensor:
+    """Return which rows of outputs [L, n, ...] have a nan: [L, n]."""
+    lost = outputs.isnan()
+    return lost.flatten(2).any(-1) if lost.dim() > 2 else lost
+
+
+def summed(rows: Callable[[Tensor, Tensor], Tensor], value: Callable[[Tensor], Tensor], best: End = "max") -> Metric:
     """A metric that is made of sums over rows."""
 
     def of(outputs: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
         found = rows(outputs, labels)
         return value((found if weight is None else found * weight.double().unsqueeze(1)).sum(1))
 
-    return Metric(of, best, Sums(rows, value))
+    return nan_for_nan(Metric(of, best, Sums(rows, value)))
 
 
-def mean(
-    each: Callable[[Tensor, Tensor], Tensor], best: Literal["max", "min"] = "max", percent: bool = False
-) -> Metric:
+def mean(each: Callable[[Tensor, Tensor], Tensor], best: End = "max", percent: bool = False) -> Metric:
     """The mean of one number a row: each (outputs [L, n, ...], labels [n]) -> [L, n]."""
     scale = 100.0 if percent else 1.0
 
@@ -67,6 +93,23 @@ def probabilities(outputs: Tensor) -> Tensor:
     if outputs.shape[-1] == 1:
         return torch.cat([torch.sigmoid(-outputs), torch.sigmoid(outputs)], -1)
     return outputs.softmax(-1)
+
+
+def log_odds(outputs: Tensor) -> Tensor:
+    """Return [..., classes] in float64: for each class, how far its logit is above all others together.
+
+    Their order is that of the probabilities, but it is kept where those round to 0 or 1.
+    """
+    outputs = outputs.double()
+    if outputs.shape[-1] <= 2:
+        margin = outputs[..., -1] - (outputs[..., 0] if outputs.shape[-1] == 2 else 0)
+        return torch.stack([-margin, margin], -1).float().double()  # equal odds stay equal, whatever was rounded
+    top = outputs.argmax(-1, keepdim=True)
+    peak = outputs.gather(-1, top)
+    share = (outputs - peak).exp()
+    others = (share.sum(-1, keepdim=True) - share).log() + peak
+    below = outputs.scatter(-1, top, -torch.inf).logsumexp(-1, keepdim=True)  # the top class would cancel above
+    return (outputs - others.scatter(-1, top, below)).float().double()
 
 
 def one_hot(index: Tensor, count: int) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from baton.errors import BadInput
-from baton.metrics.base import Metric, Task, mean, one_hot, predicted, probabilities, summed
+from baton.metrics.base import Metric, Task, log_odds, mean, nan_for_nan, one_hot, predicted, probabilities, summed
 
 
 def loss(task: Task) -> Metric:
@@ -46,22 +46,22 @@ def auc(task: Task) -> Metric:
     every = [1] if task.classes == 2 else range(task.classes)
 
     def of(outputs: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
-        chances, w = probabilities(outputs), torch.ones_like(labels).double() if weight is None else weight.double()
-        return torch.stack([_area(chances[..., c], labels == c, w) for c in every]).nanmean(0)
+        odds, w = log_odds(outputs), torch.ones_like(labels).double() if weight is None else weight.double()
+        return torch.stack([_area(odds[..., c], labels == c, w) for c in every]).nanmean(0)
 
     def held(outputs: Tensor, labels: Tensor, classes: Tensor) -> Tensor:
-        chances, own = probabilities(outputs), classes.double()  # [L, M, C]
+        odds, own = log_odds(outputs), classes.double()  # [L, M, C]
         counts = one_hot(labels, task.classes).sum(0)  # [C]
         areas = []
         for c in every:
-            wins = _wins(chances[..., c], labels, c, task.classes)  # [L, C]: against each other class
+            wins = _wins(odds[..., c], labels, c, task.classes)  # [L, C]: against each other class
             others = own * (torch.arange(task.classes) != c)
             pairs = counts[c] * (others @ counts)  # [L, M]
             found = torch.einsum("lmd,ld->lm", others, wins) / pairs
             areas.append(torch.where((own[..., c] > 0) & (pairs > 0), found, torch.nan))
         return torch.stack(areas).nanmean(0)
 
-    return Metric(of, "max", held=held)
+    return nan_for_nan(Metric(of, "max", held=held))
 
 
 def _area(score: Tensor, positive: Tensor, weight: Tensor) -> Tensor:
@@ -71,7 +71,8 @@ def _area(score: Tensor, positive: Tensor, weight: Tensor) -> Tensor:
     below = torch.cat([against.new_zeros(len(score), 1), against.cumsum(1)], 1)  # [L, n + 1]
     beaten = sum(below.gather(1, torch.searchsorted(ranked, ranked, right=right)) for right in (False, True))
     assert isinstance(beaten, Tensor)
-    return (for_ * beaten / 2).sum(1) / (for_.sum(1) * against.sum(1))
+    area = (for_ * beaten / 2).sum(1) / (for_.sum(1) * against.sum(1))
+    return area.masked_fill(score.isnan().any(1), torch.nan)
 
 
 def _wins(score: Tensor, labels: Tensor, c: int, classes: int) -> Tensor:
@@ -80,5 +81,6 @@ def _wins(score: Tensor, labels: Tensor, c: int, classes: int) -> Tensor:
     for d in range(classes):
         theirs = score[:, labels == d].sort(1).values
         sides = [torch.searchsorted(theirs, mine, right=right).double().sum(1) for right in (False, True)]
-        found.append((sides[0] + sides[1]) / 2)
+        lost = mine.isnan().any(1) | theirs.isnan().any(1)
+        found.append(((sides[0] + sides[1]) / 2).masked_fill(lost, torch.nan))
     return torch.stack(found, 1)

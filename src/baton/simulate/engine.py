@@ -50,6 +50,8 @@ def _measure(program: Program, at: Snapshot, order: Tensor) -> Snapshot:
     if at.round % program.setting.eval_every == 0 or at.round == program.setting.rounds:
         own = program.algorithm.personal
         found |= program.evaluate(at.state.model, at.round, order, own(at.state) if own else None)
+        lost = torch.from_numpy(np.isnan(found["test_loss"])).to(at.diverged.device) & (at.diverged < 0)
+        at = at._replace(diverged=at.diverged.masked_fill(lost, at.round))  # finite numbers whose outputs are none
     at = at._replace(history=at.history.then(at.round, found))
     return at._replace(history=_booked(program, at)) if "test_loss" in found else at
 

@@ -11,6 +11,7 @@ from baton.datasets import Dataset, Optimum
 from baton.lanes import Lanes, Params
 from baton.legs import Legs
 from baton.metrics import predicted
+from baton.metrics.base import lost_rows
 from baton.simulate import personal as own
 from baton.simulate.asked import Asked
 from baton.store.sites import Measured
@@ -143,9 +144,10 @@ class Evaluator:
     def _add(self, output: Tensor, y: Tensor, w: Tensor) -> Tensor:
         """[L, n, ...], [L, n], [n] or [L, n] -> [3, L]."""
         each = self.data.loss(output.flatten(0, 1), y.flatten()).view(y.shape)
-        right = (predicted(output) == y) & w if self.labelled else w.expand(y.shape)
-        loss = torch.where(w, each, 0.0).double().sum(1)
-        return torch.stack([loss, right.sum(1).double(), w.expand(y.shape).sum(1).double()])
+        right = predicted(output) == y if self.labelled else torch.ones_like(w.expand(y.shape))
+        told = torch.where(lost_rows(output), torch.nan, right.double())  # no class is predicted by nan
+        loss, told = (torch.where(w, x, 0.0).double().sum(1) for x in (each, told))
+        return torch.stack([loss, told, w.expand(y.shape).sum(1).double()])
 
 
 def _stack(optima: list[Optimum], of_lane: Tensor, like: Tensor) -> Optimum:

@@ -1,7 +1,7 @@
 """Whose test rows are whose, and a metric of each site on its own."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from baton import rng
 from baton.clients import Clients
 from baton.datasets import Dataset
 from baton.metrics import STATISTICS, Metric
+from baton.metrics.base import End
 from baton.setting import Setting
 
 MOST = 1000  # sites that are measured; of more clients, a keyed sample
@@ -96,12 +97,18 @@ def by_site(
         else:
             cells, every = labels, where.held.shape[2]
         sums = rows.new_zeros(len(rows), every, rows.shape[2]).index_add_(1, cells, rows)
-        sums = sums[:, :-1] if where.owner is not None else where.held[partition].double() @ sums
+        sums = sums[:, :-1] if where.owner is not None else _of_classes(where.held[partition], sums)
         empty = (where.rows_of[partition] == 0).unsqueeze(-1)
         return metric.sums.value(sums.masked_fill(empty, torch.nan)).numpy()
     if metric.held is not None and where.owner is None:
         return metric.held(outputs, labels, where.held[partition]).numpy()
     return _one_by_one(metric, where, outputs, labels, data, partition)
+
+
+def _of_classes(held: Tensor, sums: Tensor) -> Tensor:
+    """Add up sums [L, C, k] over the classes that sites hold [L, M, C]; nan reaches those that hold its class alone."""
+    lost, holds = sums.isnan().any(-1, keepdim=True), held.double()  # [L, C, 1], [L, M, C]
+    return (holds @ sums.masked_fill(lost, 0.0)).masked_fill(holds @ lost.double() > 0, torch.nan)
 
 
 def _one_by_one(
@@ -121,8 +128,11 @@ def _one_by_one(
     return found
 
 
-def over_sites(label: str, found: NDArray[np.float64], best: Literal["max", "min"]) -> Values:
-    """Mean, worst, best and spread (standard deviation) over the sites that have a number: [L, k] -> [L] each."""
+def over_sites(label: str, found: NDArray[np.float64], best: End | None) -> Values:
+    """Mean, worst, best and spread (standard deviation) over the sites that have a number: [L, k] -> [L] each.
+
+    best: the better end; None: nobody knows, so that there is no worst and no best.
+    """
     with np.errstate(invalid="ignore"):
         known = ~np.isnan(found)
         count = np.where(known.any(1), known.sum(1), np.nan)
@@ -131,4 +141,5 @@ def over_sites(label: str, found: NDArray[np.float64], best: Literal["max", "min
         low = np.where(known.any(1), np.where(known, found, np.inf).min(1), np.nan)
         high = np.where(known.any(1), np.where(known, found, -np.inf).max(1), np.nan)
     worst, top = (low, high) if best == "max" else (high, low)
-    return {f"site_{label}_{name}": x for name, x in zip(STATISTICS, (mean, worst, top, spread), strict=True)}
+    every = zip(STATISTICS, (mean, worst, top, spread), strict=True)
+    return {f"site_{label}_{name}": x for name, x in every if best is not None or name in ("mean", "spread")}

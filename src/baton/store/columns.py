@@ -24,6 +24,13 @@ METRICS = (*MEASURED, *HELD, *EXACT, *BYTES, *REAL)
 SITE = "site/"  # what the names of a metric at every site begin with in a history: [L, k] a round, in sites.csv
 
 
+def held_back(name: str) -> str:
+    """Return the column of the same metric on samples that clients hold back: of the test rows' columns another one."""
+    if name.startswith("test_"):
+        return f"validation_{name.removeprefix('test_')}"
+    return f"validation_{name}" if name.startswith(("site_", "class_")) else name
+
+
 def further(names: Iterable[str]) -> list[str]:
     """Columns of other metrics, those of the whole test set first."""
     other = {name for name in names if name not in METRICS and name != "round" and not name.startswith(SITE)}

@@ -127,6 +127,7 @@ def parse(name: str, table: dict[str, Any]) -> Study:
     for key in ("over", "lines", "figures", "down", "across"):
         fields.check(f"[report] {key}", getattr(report, key), study.settings)
     measured.check(report, study.settings)
+    study = study._replace(report=measured.with_best(report, study.settings, "best" in table.get("report", {})))
     fields.check("[tune] over", tune.over if tune else [], study.settings)
     return study
 

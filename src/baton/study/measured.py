@@ -1,15 +1,20 @@
-"""Whether the metrics that a study reports are measured by its runs: said before anything is trained."""
+"""What columns the runs of a study measure, and which end of each is better: known before anything is trained."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from baton import datasets, metrics
+from baton.datasets.base import cross_entropy
 from baton.errors import BadInput, nearest
 from baton.metrics import METRICS, NONE, PER_CLASS, STATISTICS
+from baton.metrics.base import End, Task
+from baton.names import path
 from baton.setting import Setting
-from baton.store.columns import BYTES, EXACT, MEASURED
+from baton.store.columns import BYTES, EXACT, HELD, MEASURED, REAL, held_back
 from baton.study.tables import Report
 
 USUAL = (*MEASURED, *EXACT, *BYTES)
+LESS = (*EXACT, *BYTES, *REAL)  # of no metric's name; less of each is better
 
 
 def check(report: Report, settings: Sequence[Setting], load: bool = False) -> None:
@@ -24,6 +29,8 @@ def check(report: Report, settings: Sequence[Setting], load: bool = False) -> No
 def _check(key: str, name: str, settings: Sequence[Setting], load: bool) -> None:
     if name in USUAL and not load:
         return
+    if name in HELD and any(s.validation for s in settings):
+        return
     known = dict.fromkeys(column for s in settings for column in _columns(s, load))
     unknown = not any(s.metrics == "" for s in settings) or load  # else data sets would have to be asked
     if name in known or (not unknown and label(name) in METRICS) or (not unknown and name.startswith("class_")):
@@ -36,10 +43,63 @@ def _check(key: str, name: str, settings: Sequence[Setting], load: bool) -> None
 
 
 def label(name: str) -> str:
-    """`test_auc` and `site_auc_worst` -> auc; "" of what is named otherwise."""
+    """Return the metric of a column: auc of `test_auc`, `site_auc_worst` and `validation_site_auc_worst`, else ""."""
     where, _, rest = name.partition("_")
+    if where == "validation" and rest.startswith("site_"):
+        return label(rest)
     head, _, statistic = rest.rpartition("_")
-    return rest if where == "test" else head if where == "site" and statistic in STATISTICS else ""
+    if where == "site":
+        return head if statistic in STATISTICS else ""
+    return rest.removeprefix("random_") if where in ("test", "validation", "train") else ""
+
+
+def with_best(report: Report, settings: Sequence[Setting], given: bool) -> Report:
+    """Return the report with the better end of its metric filled in.
+
+    given: the report's own `best` was written; one that is against the metric's is refused, as is a metric of a user's
+    own that does not say its end.
+    """
+    own = better_end(report.metric, settings)
+    if given and report.best != own:
+        less = "more" if own == "max" else "less"
+        raise BadInput(
+            f"[report] best: got {report.best!r}; expected {own!r}, since {less} of {report.metric} is better"
+        )
+    for name in report.also:
+        if name.endswith(("_worst", "_best")) and label(name):
+            better_end(name, settings)
+    return report.model_copy(update={"best": own})
+
+
+def better_end(name: str, settings: Sequence[Setting]) -> End:
+    """Return which end of a column is better, as its metric says; refuse a user's own metric that does not say it."""
+    own = label(name)
+    if name in LESS or (own and name.endswith("_spread") and "site_" in name):
+        return "min"
+    if own in METRICS:
+        return METRICS[own](Task(TOP5, cross_entropy)).best or "max"
+    for setting in settings:
+        for spec in metrics.listed(setting.metrics):
+            if metrics.label(spec) == own and path(spec, METRICS):
+                return _own_end(name, spec, setting)
+    return "max"  # accuracies by class, and names that no run measures, which are refused as such
+
+
+TOP5 = 6  # classes of which every registered metric can be built
+
+
+def _own_end(name: str, spec: str, setting: Setting) -> End:
+    task = Task(2, cross_entropy)
+    with suppress(BadInput):  # its data are not here
+        data = datasets.load(setting.dataset, setting.clients)
+        task = Task(data.classes, data.loss)
+    found = metrics.build_one(spec, task).best
+    if found is None:
+        right = "a Metric(..., best='max') or best='min' from its factory"
+        raise BadInput(
+            f"[report] metric: got {name!r}, of which {spec!r} does not say the better end; expected {right}"
+        )
+    return found
 
 
 def _columns(setting: Setting, load: bool) -> list[str]:
@@ -52,4 +112,10 @@ def _columns(setting: Setting, load: bool) -> list[str]:
         usual = [n for n in usual if (data.classes or not n.endswith("accuracy")) and (data.optimum or n not in EXACT)]
         usual += [f"class_{c}_accuracy" for c in range(data.classes if PER_CLASS in specs else 0)]
     labels = [metrics.label(spec) for spec in specs if spec != PER_CLASS]
-    return [*usual, *(c for x in labels for c in (f"test_{x}", *(f"site_{x}_{end}" for end in STATISTICS)))]
+    every = [*usual, *(c for x in labels for c in (f"test_{x}", *(f"site_{x}_{end}" for end in STATISTICS)))]
+    return [*every, *_held(every)] if setting.validation else every
+
+
+def _held(columns: Iterable[str]) -> list[str]:
+    """The columns of the same metrics on samples held back."""
+    return [held for name in columns if (held := held_back(name)) != name]

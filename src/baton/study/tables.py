@@ -73,7 +73,9 @@ class Report(Checked):
 
     metric: str = Field(default="test_accuracy", description="what is measured")
     also: list[str] = Field(default=[], description="further metrics, a row of panels each")
-    best: Literal["max", "min"] = Field(default="max", description="which end of the metric is better")
+    best: Literal["max", "min"] = Field(
+        default="max", description="which end of the metric is better; left out: the metric's own"
+    )
     over: Name = Field(default="lr", description="the field whose best value is chosen for each curve")
     among: list[Any] = Field(default=[], description="values of that field to choose from; empty: all")
     lines: Name = Field(default="algorithm", description="one curve, one table column, a value")
