@@ -14,6 +14,7 @@ from baton.store.columns import BYTES, EXACT, HELD, MEASURED, REAL, held_back
 from baton.study.tables import Report
 
 USUAL = (*MEASURED, *EXACT, *BYTES)
+SOME = 6  # classes of which every registered metric can be made, top5 among them
 LESS = (*EXACT, *BYTES, *REAL)  # of no metric's name; less of each is better
 
 
@@ -77,15 +78,12 @@ def better_end(name: str, settings: Sequence[Setting]) -> End:
     if name in LESS or (own and name.endswith("_spread") and "site_" in name):
         return "min"
     if own in METRICS:
-        return METRICS[own](Task(TOP5, cross_entropy)).best or "max"
+        return METRICS[own](Task(SOME, cross_entropy)).best or "max"
     for setting in settings:
         for spec in metrics.listed(setting.metrics):
             if metrics.label(spec) == own and path(spec, METRICS):
                 return _own_end(name, spec, setting)
     return "max"  # accuracies by class, and names that no run measures, which are refused as such
-
-
-TOP5 = 6  # classes of which every registered metric can be built
 
 
 def _own_end(name: str, spec: str, setting: Setting) -> End:
