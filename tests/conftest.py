@@ -12,5 +12,5 @@ settings.load_profile("baton")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker here rather than in pyproject.toml, so that these tests run over any tree they are laid on."""
+    """Register the marker here, not in pyproject.toml, so that these tests run over any tree they are laid on."""
     config.addinivalue_line("markers", "trust: a promise that was once broken; all of them take at most 4 minutes")

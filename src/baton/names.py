@@ -8,12 +8,14 @@ nothing else are lanes of one program.
 import inspect
 import re
 from collections.abc import Callable, Container, Mapping
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cache
 from math import inf, isinf
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
+from baton import synonyms
 from baton.errors import BadInput, nearest
 from baton.usercode import imported, told
 
@@ -49,6 +51,9 @@ class First(NamedTuple):
 
 
 OPTION = re.compile(r",(?=\s*[A-Za-z_]\w*=)")  # the comma before an option that follows what is marked First
+
+
+CALL = re.compile(r"\s*([^():]+?)\s*\(([^()]*)\)\s*")  # a name as papers write it, with its values in brackets
 
 
 class LaneOption(NamedTuple):
@@ -131,9 +136,32 @@ def _name(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, str]:
     if head in known:
         return head, tail
     own = path(spec, known)
-    if not own:
-        raise BadInput(f"{field}: no {field} named {head!r}; {nearest(head, known)}")
-    return own, spec[len(own) + 1 :]
+    if own:
+        return own, spec[len(own) + 1 :]
+    if call := CALL.fullmatch(spec):
+        return _name(field, _from_call(field, call[1], call[2], known), known)
+    if meant := synonyms.registered(field, head, known):
+        name, _, before = meant.partition(":")
+        return name, ",".join(filter(None, (before, tail)))
+    raise BadInput(f"{field}: no {field} named {head!r}; {_nearest(field, head, known)}")
+
+
+def _from_call(field: str, head: str, arguments: str, known: Mapping[str, Any]) -> str:
+    """Return the spec that a paper writes as a call: `exdir:C=1,alpha=10.0` for `ExDir(1, 10.0)`."""
+    name, before = _name(field, head, known)
+    values = [value.strip() for value in arguments.split(",") if value.strip()]
+    keys = list(options(find(field, name, known)))
+    if len(values) > len(keys):
+        raise BadInput(f"{field}: {head}({arguments}) has {len(values)} values; expected at most {len(keys)}")
+    given = [value if "=" in value else f"{key}={value}" for key, value in zip(keys, values, strict=False)]
+    return f"{name}:{','.join(filter(None, (before, *given)))}"
+
+
+def _nearest(field: str, word: str, known: Mapping[str, Any]) -> str:
+    """Return the end of an error line: the name, of all that may be written, that is closest to this word."""
+    names = synonyms.names_like(field, known)
+    close = get_close_matches(synonyms.fold(word), names, n=1, cutoff=0.5)
+    return f"did you mean {names[close[0]]!r}?" if close else nearest(word, known)
 
 
 def split(field: str, spec: str, known: Mapping[str, Any]) -> tuple[str, dict[str, Value]]:

@@ -87,6 +87,7 @@ def bounds(
         return
     if group or scale != 1:
         raise BadInput("study: --group and --scale go with one: baton bounds STUDY --group NAME is right")
+    algorithm = s.algorithm_name(algorithm)
     given = s.given(dict(locals()))
     star = {"zeta_star": zeta_star, "sigma_star": sigma_star}
     forms = {"--latex": latex, "--markdown": markdown, "--json": as_json}

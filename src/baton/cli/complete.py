@@ -4,6 +4,8 @@ import ast
 from collections.abc import Callable
 from pathlib import Path
 
+from baton import synonyms
+
 ROOMS = {  # field of a setting -> the file and the dict that know its names
     "dataset": ("datasets/__init__.py", "DATASETS"),
     "partition": ("partitions/__init__.py", "PARTITIONS"),
@@ -40,7 +42,9 @@ def of(field: str) -> Callable[[str], list[str]] | None:
     """A completer for a field of a setting; None where it has no names."""
 
     def begun(incomplete: str) -> list[str]:
-        return _begun(names(field), incomplete)
+        known = names(field)
+        others = [other for other in synonyms.SYNONYMS.get(field, {}) if " " not in other]
+        return _begun(known, incomplete) or _begun([*known, *others], incomplete, fold=synonyms.fold)
 
     return begun if field in ROOMS else None
 
@@ -55,5 +59,5 @@ def a_thing(incomplete: str) -> list[str]:
     return _begun([*(TITLES.get(field, f"{field}s") for field in ROOMS), "metrics", "studies", "runs"], incomplete)
 
 
-def _begun(words: list[str], incomplete: str) -> list[str]:
-    return [word for word in words if word.startswith(incomplete)]
+def _begun(words: list[str], incomplete: str, fold: Callable[[str], str] = str) -> list[str]:
+    return [word for word in words if fold(word).startswith(fold(incomplete))]

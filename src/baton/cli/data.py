@@ -66,6 +66,7 @@ def get(name: Name, data_dir: DataDir = None, quiet: Quiet = False) -> None:
 
     from baton.datasets import fetch, find
 
+    name = find.spelled(name)
     root = data_dir or find.roots()[0]
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     progress = Progress(*columns, console=Console(file=sys.stderr), disable=quiet)
@@ -96,8 +97,9 @@ def check(name: Any_, data_dir: DataDir = None, as_json: Json = False) -> None:
     from baton.datasets import DATASETS
     from baton.datasets.check import check as verdict
     from baton.datasets.check import summary
-    from baton.datasets.find import LAYOUTS
+    from baton.datasets.find import LAYOUTS, spelled
 
+    name = spelled(name)
     if name not in LAYOUTS and (":" in name or "." in name or name in DATASETS):
         _print_summary(summary(name), as_json)
         return

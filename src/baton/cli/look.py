@@ -90,6 +90,7 @@ def list_(
     if algorithm or where or sort:
         raise BadInput("list: --algorithm, --where and --sort go with 'runs'; 'baton list runs --sort result' is right")
     from baton import study as studies
+    from baton import synonyms
     from baton.errors import nearest
     from baton.metrics import METRICS
     from baton.names import columns, says, signature
@@ -97,10 +98,14 @@ def list_(
 
     rooms = {TITLES.get(room, f"{room}s"): known for room, known in ROOMS.items()} | {"metrics": METRICS}
     found: dict[str, list[str]] = {room: [signature(n, f) for n, f in known.items()] for room, known in rooms.items()}
-    about = {n: {"says": says(f), "lanes": columns(f)} for n, f in rooms.get(what, {}).items()}
+    fields = {TITLES.get(field, f"{field}s"): field for field in ROOMS} | {"metrics": "metrics"}
+    about = {
+        n: {"says": says(f), "lanes": columns(f), "also": synonyms.also_called(fields[what], n)}
+        for n, f in rooms.get(what, {}).items()
+    }
     found["studies"] = studies.shipped()
     if what == "studies":
-        about = {name: {"says": studies.says(name), "lanes": []} for name in found["studies"]}
+        about = {name: {"says": studies.says(name), "lanes": [], "also": []} for name in found["studies"]}
     if what and what not in found:
         raise BadInput(f"list: no {what!r}; {nearest(what, (*found, 'runs'))}")
     _check_models(what, model, dataset)
@@ -142,7 +147,10 @@ def _lines(names: list[str], about: list[dict[str, Any]]) -> list[str]:
             line += part
         lines.append(line)
         lanes = f"Lanes: {', '.join(more['lanes'])}." if more.get("lanes") else ""
-        lines += wrap(f"{more.get('says', '')} {lanes}", width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        also = f"Also: {', '.join(more['also'])}." if more.get("also") else ""
+        lines += wrap(
+            f"{more.get('says', '')} {also} {lanes}", width, initial_indent=" " * 6, subsequent_indent=" " * 6
+        )
     if any(more["lanes"] for more in about):
         lines.append("Runs that differ in lanes alone train together.")
     return lines

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from baton.cli import table
+from baton import synonyms
+from baton.cli import complete, table
 from baton.cli.common import print_json
 from baton.errors import BadInput, nearest
 from baton.fields import FIELDS
@@ -112,8 +113,16 @@ def _chosen(found: list[dict[str, Any]], where: Sequence[str]) -> list[dict[str,
         if not equals or not value:
             raise BadInput(f"where: {each!r}; field=value is right, such as M=10 or partition=iid")
         name = _field(word.strip())
-        found = [run for run in found if _same(run[name], value.strip())]
+        value = _registered(name, value.strip())
+        found = [run for run in found if _same(run[name], value)]
     return found
+
+
+def _registered(field: str, value: str) -> str:
+    """Return the registered spelling of a name, and of all else what was written."""
+    if field not in complete.ROOMS or ":" in value:
+        return value
+    return synonyms.registered(field, value, complete.names(field)) or value
 
 
 def _same(x: Any, wanted: str) -> bool:

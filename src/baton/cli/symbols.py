@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+from baton import synonyms
+
 
 def constant(*names: str, help: str, metavar: str = "X", show: bool = True) -> Any:
     """An option."""
@@ -35,6 +37,11 @@ OVER = "K|R|S|M|zeta"
 From = Annotated[float | None, constant("--from", help="Where it begins; a usual range unless given.", show=False)]
 To = Annotated[float | None, constant("--to", help="Where it ends.", show=False)]
 LETTERS = {"clients": "M", "participants": "S", "local_steps": "K", "rounds": "R"}
+
+
+def algorithm_name(written: str | None) -> str | None:
+    """Return the registered name of a theorem's algorithm, which may be written as the paper writes it."""
+    return written and (synonyms.registered("algorithm", written, ("sequential", "parallel")) or written)
 
 
 def given(words: dict[str, Any]) -> dict[str, Any]:

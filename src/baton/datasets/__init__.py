@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from baton import synonyms
 from baton.datasets import breast_cancer, cifar10, cinic10, digits, elsewhere, fashion_mnist, heart, mnist, quadratic
 from baton.datasets.base import Dataset, Optimum, Source, prepared, tells_numbers
 from baton.datasets.given import GIVEN, Data
@@ -77,7 +78,8 @@ def spelled(spec: str) -> str:
     head = spec.partition(":")[0]
     name = Path(head.partition(",")[0].rstrip("/"))
     kind = KINDS.get(Path(name.name.lower().removesuffix(".gz")).suffix)
-    if head not in DATASETS and (kind or os.path.isdir(name)) and not path(spec, DATASETS):
+    known = synonyms.registered("dataset", head, DATASETS)
+    if not known and (kind or os.path.isdir(name)) and not path(spec, DATASETS):
         first = head.partition(",")[0]
         right = f"{kind or 'csv'}:{first}" + (",label=COLUMN" if kind != "npz" else "")
         raise BadInput(f"dataset: {first!r} is a file or a folder; {right} is right, or images:FOLDER for pictures")

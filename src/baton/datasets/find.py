@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from baton import synonyms
 from baton.caches import cache
 from baton.errors import BadInput, nearest
 
@@ -83,6 +84,11 @@ def use(folder: Path) -> None:
         )
     before = os.environ.get("BATON_DATA")
     os.environ["BATON_DATA"] = os.pathsep.join(filter(None, (str(folder.resolve()), before)))
+
+
+def spelled(name: str) -> str:
+    """Return the registered name of a data set of files, which may be written as the paper writes it."""
+    return synonyms.registered("dataset", name, LAYOUTS) or name
 
 
 def layouts(name: str) -> tuple[Layout, ...]:
