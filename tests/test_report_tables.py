@@ -187,7 +187,7 @@ def test_cells_that_are_not_there_say_why(store: Store) -> None:
 
 
 def rates(s: Setting) -> list[float] | None:
-    """Parallel is best at 10^-1.0, sequential at 10^-2.5 and, to two digits, at 10^-2.0; 10^-0.5 diverged."""
+    """Parallel is best at 0.1, sequential at 0.003 and, to two digits, at 0.01; 0.3 diverged."""
     by_rate = {
         PARALLEL: {-4: 60.0, -3: 70.0, -2: 80.0, -1: math.nan},
         SEQUENTIAL: {-5: 90.004, -4: 90.001, -3: 20.0, -2: 10.0},
@@ -197,8 +197,8 @@ def rates(s: Setting) -> list[float] | None:
 
 def swept(**report: Any) -> Study:
     cases = [
-        {"algorithm": PARALLEL, "clip": 10.0, "axes": {"lr": [10**-2, 10**-1.5, 10**-1, 10**-0.5]}},
-        {"algorithm": SEQUENTIAL, "clip": 50.0, "axes": {"lr": [10**-2.5, 10**-2, 10**-1.5, 10**-1]}},
+        {"algorithm": PARALLEL, "clip": 10.0, "axes": {"lr": [0.01, 0.03, 0.1, 0.3]}},
+        {"algorithm": SEQUENTIAL, "clip": 50.0, "axes": {"lr": [0.003, 0.01, 0.03, 0.1]}},
     ]
     where = {"down": ["dataset", "model", "partition", "local_steps"], "across": ["algorithm", "lr"], "last": 1}
     axes = {"partition": ["C = 1"], "local_steps": [5], "seed": [1]}
@@ -222,7 +222,7 @@ def test_a_swept_field_may_have_columns_of_its_own(store: Store) -> None:
         [("Setup", 4), ("parallel", 4), ("sequential", 4)],
         [
             *((title, 1) for title in ("Data set", "Model", "Partition", "K")),
-            *((f"10^{power}", 1) for power in ("-2.0", "-1.5", "-1.0", "-0.5", "-2.5", "-2.0", "-1.5", "-1.0")),
+            *((lr, 1) for lr in ("0.01", "0.03", "0.1", "0.3", "0.003", "0.01", "0.03", "0.1")),
         ],
     ]
     assert [cell["text"] for cell in made["body"][0]] == [

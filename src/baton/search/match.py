@@ -11,7 +11,6 @@ from baton.setting import ROOMS, Setting
 from baton.study import Study
 
 Row = dict[str, Any]
-NEAR = 0.06  # the paper's learning rate 10^-1.5 is "0.03 in fact"
 ROUNDS = {"grid": 1000, "fine": 4000}  # tables that say so above themselves, not in a column
 MARKS = ("marked", "chosen")  # columns that say which learning rate the paper takes
 
@@ -42,7 +41,7 @@ def at_value(rows: Sequence[Row], setting: Setting, swept: Sequence[str]) -> lis
 
 def taken(study: Study, setting: Setting, swept: Sequence[str]) -> tuple[list[Row], str]:
     """The rows whose swept fields the paper took into its results, and the table that says so."""
-    for name in ("fine", "grid"):
+    for name in ("fine", "choices", "grid"):
         rows = peaks(alike(study, paper.table(name), setting, swept))
         if rows:
             return rows, name
@@ -52,7 +51,7 @@ def taken(study: Study, setting: Setting, swept: Sequence[str]) -> tuple[list[Ro
 def peaks(rows: Sequence[Row]) -> list[Row]:
     """The rows that the paper marks as best, or that score highest where it marks none."""
     mark = next((key for key in MARKS if rows and key in rows[0]), None)
-    top = max((row["mean"] for row in rows if row["mean"] is not None), default=None)
+    top = max((mean for row in rows if (mean := row.get("mean")) is not None), default=None)
     return [row for row in rows if (row[mark] if mark else row["mean"] == top)]
 
 
@@ -69,4 +68,4 @@ def _written(study: Study, field: str, x: Any) -> Any:
 
 
 def _equal(field: str, ours: Any, theirs: Any) -> bool:
-    return math.isclose(ours, theirs, rel_tol=NEAR) if field == "lr" else bool(ours == theirs)
+    return math.isclose(ours, theirs, rel_tol=1e-9) if field == "lr" else bool(ours == theirs)
