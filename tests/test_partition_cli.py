@@ -32,7 +32,7 @@ def test_table_and_measures() -> None:
     rows = [line.split() for line in out.splitlines() if line[:6].strip().isdigit()]
     assert len(rows) == 8
     for row in rows:
-        numbers = [int(cell.replace(",", "")) for cell in row[1:]]
+        numbers = [0 if cell == "." else int(cell.replace(",", "")) for cell in row[1:]]
         assert sum(numbers[:-1]) == numbers[-1]
     assert "mean distance to all samples' labels: total variation 0.8" in out
 

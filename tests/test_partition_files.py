@@ -117,7 +117,7 @@ def test_any_path_has_one_spelling(name: str, tmp_path: Path) -> None:
 
 def test_how_it_is_listed() -> None:
     assert signature("file", file) == "file:PATH"
-    assert signature("exdir", exdir) == "exdir:C=…,alpha=…,form=balanced,[min_samples=…],exact=false,seed=0"
+    assert signature("exdir", exdir) == "exdir:C=…,alpha=…,form=plain,[min_samples=…],exact=false,seed=0"
 
 
 @pytest.mark.parametrize("spec", ["file", "file:", "file: "])

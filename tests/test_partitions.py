@@ -69,9 +69,10 @@ SPECS = {
     "classes": "classes:C={C}",
     "shards": "shards:n={C}",
     "shards0": "shards:n={C},min_samples=0",
-    "balanced": "exdir:C={C},alpha={alpha}",
-    "balanced0": "exdir:C={C},alpha={alpha},min_samples=0",
-    "plain": "exdir:C={C},alpha={alpha},form=plain",
+    "balanced": "exdir:C={C},alpha={alpha},form=balanced",
+    "balanced0": "exdir:C={C},alpha={alpha},form=balanced,min_samples=0",
+    "plain": "exdir:C={C},alpha={alpha}",
+    "plain0": "exdir:C={C},alpha={alpha},min_samples=0",
     "exact": "exdir:C={C},alpha={alpha},min_samples=0,exact=true",
 }
 
@@ -95,7 +96,7 @@ def test_a_partition_or_one_line(which: str, world: tuple[Labels, int, int, floa
         assert which not in ("iid0", "dirichlet0", "shards0")  # these can always be
         if which in ("iid", "shards"):
             assert clients * (C if which == "shards" else 1) > samples
-        if which in ("plain", "balanced0"):
+        if which in ("plain0", "balanced0"):
             assert kinds < C or C * clients < kinds
         if which == "classes":
             rarest = np.unique(labels, return_counts=True)[1].min()
@@ -108,9 +109,9 @@ def test_a_partition_or_one_line(which: str, world: tuple[Labels, int, int, floa
     assert np.array_equal(labels, before)
     held = table(owner, labels, clients, int(labels.max()) + 1)
     assert held.sum() == samples
-    least = {"iid": 1, "dirichlet": 1, "classes": C, "shards": 1, "balanced": 10, "exact": C}
+    least = {"iid": 1, "dirichlet": 1, "classes": C, "shards": 1, "plain": 1, "balanced": 10, "exact": C}
     assert held.sum(1).min() >= least.get(which, 0)
-    if which in ("balanced", "balanced0", "plain", "classes", "exact"):
+    if which in ("balanced", "balanced0", "plain", "plain0", "classes", "exact"):
         assert (held > 0).sum(1).max() <= C
     if which in ("classes", "exact"):
         assert ((held > 0).sum(1) == C).all()
@@ -140,7 +141,7 @@ def test_seeds_and_partitions_have_streams_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 10.0])
-@pytest.mark.parametrize("spec", ["dirichlet", "exdir:C=1,form=plain", "exdir:C=1"])
+@pytest.mark.parametrize("spec", ["dirichlet", "exdir:C=1", "exdir:C=1,form=balanced"])
 def test_shares_are_dirichlet(spec: str, alpha: float) -> None:
     """One class over h = 5 clients: mean 1/h, variance (h - 1) / h^2 / (h alpha + 1), the marginal Beta throughout."""
     labels, h, draws = np.zeros(20_000, dtype=np.int64), 5, 400
@@ -219,7 +220,7 @@ def test_a_full_client_takes_no_more() -> None:
 def test_balanced_gives_every_class_its_clients() -> None:
     labels = np.repeat(np.arange(10), 100)
     for seed in range(20):
-        held = table(split("exdir:C=2,alpha=100,min_samples=0", labels, 100, seed=seed), labels, 100, 10)
+        held = table(split("exdir:C=2,alpha=100,form=balanced,min_samples=0", labels, 100, seed=seed), labels, 100, 10)
         assert (held > 0).sum(0).min() >= 2 * 100 / 10 / 5
 
 
@@ -228,8 +229,12 @@ def test_balanced_gives_every_class_its_clients() -> None:
 
 MILLION = [
     *("iid", "iid:min_samples=0", "dirichlet:alpha=1", "dirichlet:alpha=0.01,min_samples=0", "classes:C=2"),
-    *("shards:n=2", "shards:n=2,min_samples=0", "exdir:C=2,alpha=10", "exdir:C=2,alpha=10,min_samples=0"),
-    *("exdir:C=10,alpha=0.1,min_samples=0", "exdir:C=2,alpha=1,form=plain", "exdir:C=2,alpha=1,exact=true"),
+    *("shards:n=2", "shards:n=2,min_samples=0", "exdir:C=2,alpha=10", "exdir:C=2,alpha=10,form=balanced"),
+    *(
+        "exdir:C=10,alpha=0.1,min_samples=0",
+        "exdir:C=2,alpha=1,form=balanced,min_samples=0",
+        "exdir:C=2,alpha=1,exact=true",
+    ),
 ]
 
 
@@ -251,7 +256,7 @@ def test_a_million_clients(spec: str, clients: int) -> None:
 
 
 STUCK = [
-    ("exdir:C=1,alpha=0.01", 500, 10, "leaves one with 0 samples, and min_samples=10; take a larger alpha, fewer"),
+    ("exdir:C=1,alpha=0.01,form=balanced", 500, 10, "with 0 samples, and min_samples=10; take a larger alpha"),
     ("dirichlet:alpha=0.01", 500, 10, "and min_samples=1; take a larger alpha"),
     ("exdir:C=1,alpha=1,min_samples=0", 60, 50, "50 classes at least 1 clients; take more clients or a larger C"),
     ("classes:C=1", 60, 50, "each of the 50 classes at least 1 clients and at most"),

@@ -27,6 +27,7 @@ class Split(NamedTuple):
     counts: "Owner"  # [M, classes]
     measures: dict[str, Any]
     names: tuple[str, ...] = ()  # of the clients, where they have any
+    prior: "Owner | None" = None  # [M, classes], 1 where exdir allocated the class: the paper's q_c
 
 
 @app.command()
@@ -104,7 +105,20 @@ def _split(title: str, s: "Setting") -> Split:
     counts = table(owner, labels, s.clients, max(1, data.classes))
     heading = title or f"{s.dataset}, {s.partition}, {s.clients} clients"
     names = data.names if s.partition == "natural" and len(data.names) == s.clients else ()
-    return Split(heading, s.dataset, s.partition, s.clients, owner, counts, measure(counts).summary(), names)
+    prior = _prior(s, labels) if data.classes else None
+    return Split(heading, s.dataset, s.partition, s.clients, owner, counts, measure(counts).summary(), names, prior)
+
+
+def _prior(s: "Setting", labels: "Owner") -> "Owner | None":
+    """Return which classes ExDir allocated to each client, [M, classes]; None for other partitions."""
+    from baton.names import bind
+    from baton.partitions import PARTITIONS
+    from baton.partitions.exdir import draw_exdir
+
+    name, _, options = bind("partition", s.partition, PARTITIONS)
+    if name != "exdir":
+        return None
+    return draw_exdir(labels, s.clients, **options).prior  # type: ignore[arg-type]
 
 
 def _of_study(groups: "dict[str, list[Setting]]") -> list[Split]:
@@ -130,7 +144,15 @@ def _draw(splits: list[Split], columns: int, suffix: str) -> bytes:
 def _as_dict(split: Split) -> dict[str, Any]:
     about = {"dataset": split.dataset, "partition": split.partition, "clients": split.clients}
     named = {"names": list(split.names)} if split.names else {}
-    return {"title": split.title, **about, **named, "measures": split.measures, "labels": split.counts.tolist()}
+    prior = {"prior": split.prior.tolist()} if split.prior is not None else {}
+    return {
+        "title": split.title,
+        **about,
+        **named,
+        "measures": split.measures,
+        "labels": split.counts.tolist(),
+        **prior,
+    }
 
 
 def _print_one(split: Split) -> None:
@@ -150,8 +172,13 @@ def _print_one(split: Split) -> None:
         for name, row in zip(SPREAD, quantiles, strict=True):
             print(f"{name:>{first}}", *(f"{_number(value):>{width}}" for value in row))
         print()
-    for name, row in rows:
-        print(f"{name:>{first}}", *(f"{value:>{width},}" for value in row))
+    for client, (name, row) in enumerate(rows):
+        cells = [f"{value:,}" for value in row]
+        if split.prior is not None:
+            cells[:-1] = [
+                x if allocated else "." for x, allocated in zip(cells[:-1], split.prior[client], strict=False)
+            ]
+        print(f"{name:>{first}}", *(f"{cell:>{width}}" for cell in cells))
     if len(full) > ROWS:
         print(f"   ... and {len(full) - FIRST:,} more clients")
     if counts.shape[1] > LABELS:
@@ -164,6 +191,13 @@ def _print_one(split: Split) -> None:
         print(f"clients without samples: {m['without_samples']:,}")
     if counts.shape[1] == 1:
         return
+    if split.prior is not None:
+        allocated = int(split.prior[0].sum())
+        fewer = int(((counts > 0).sum(1) < allocated).sum())
+        print(
+            f"classes allocated to each client: {allocated} (a dot: not allocated, q_c = 0); "
+            f"clients that hold fewer: {fewer:,}"
+        )
     tv, js = m["mean_total_variation"], m["mean_jensen_shannon"]
     print(f"mean distance to all samples' labels: total variation {tv:.4f}, Jensen-Shannon {js:.4f}")
 

@@ -1,5 +1,7 @@
 """Extended Dirichlet, ExDir(C, alpha): first C classes a client, then each class in Dirichlet proportions."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from baton.errors import BadInput
@@ -7,7 +9,14 @@ from baton.partitions.dirichlet import cut, shares, too_few
 from baton.partitions.draws import Ints, check_alpha, check_samples, classes_of, generator, hand_out, smallest
 from baton.partitions.holders import Holders, allocations, check_classes, none_found
 
-MIN_SAMPLES = {"balanced": 10, "plain": 0}
+MIN_SAMPLES = {"plain": 1, "balanced": 10}
+
+
+class Draw(NamedTuple):
+    """A partition with the allocation of classes that it came from."""
+
+    owner: Ints  # [N], of each sample
+    prior: Ints  # [M, classes], 1 where the client was allocated the class: the columns are the paper's q_c
 
 
 def exdir(
@@ -16,7 +25,7 @@ def exdir(
     *,
     C: int,
     alpha: float,
-    form: str = "balanced",
+    form: str = "plain",
     min_samples: int | None = None,
     exact: bool = False,
     seed: int = 0,
@@ -24,13 +33,31 @@ def exdir(
     """Extended Dirichlet: first C classes a client, then each class in Dirichlet proportions among its clients.
 
     form=plain is the paper's text: p_c ~ Dir(alpha q_c), class c cut in these proportions among the clients that hold
-    it; every class is held by someone. form=balanced is what the published runs used: a client that holds its fair
-    share N/M already takes no more, and all is drawn again until every class has max(C M / classes / 5, 1) clients and
-    every client min_samples = 10 samples. A client never has more than C classes; it has fewer where its part of one
-    is nothing. exact=true: each holder gets one sample of the class before the rest is cut, so that all have C.
+    it; every class is held by someone, and all is drawn again until every client has min_samples = 1. form=balanced is
+    what the published runs used: a client that holds its fair share N/M already takes no more, and all is drawn again
+    until every class has max(C M / classes / 5, 1) clients and every client min_samples = 10 samples. A client never
+    has more than C classes; it has fewer where its part of one is nothing. exact=true: each holder gets one sample of
+    the class before the rest is cut, so that all have C.
     """
+    return draw_exdir(
+        labels, clients, C=C, alpha=alpha, form=form, min_samples=min_samples, exact=exact, seed=seed
+    ).owner
+
+
+def draw_exdir(
+    labels: Ints,
+    clients: int,
+    *,
+    C: int,
+    alpha: float,
+    form: str = "plain",
+    min_samples: int | None = None,
+    exact: bool = False,
+    seed: int = 0,
+) -> Draw:
+    """Return the partition, and the prior q_c of every class c that the first step allocated."""
     if form not in MIN_SAMPLES:
-        raise BadInput(f"partition: exdir has form={form}; 'balanced' or 'plain' is right")
+        raise BadInput(f"partition: exdir has form={form}; expected 'plain' or 'balanced'")
     wanted = MIN_SAMPLES[form] if min_samples is None else min_samples
     found, draw = classes_of(labels), generator(seed, 2)
     kinds = len(found.sizes)
@@ -48,11 +75,18 @@ def exdir(
         counts = step(draw, alpha, found.sizes, holders, first)
         fewest = max(fewest, size := smallest(holders.client, counts, clients))
         if size >= wanted:
-            return hand_out(draw, found.kind, holders.client, counts)
+            return Draw(hand_out(draw, found.kind, holders.client, counts), _prior(holders, clients))
         tries += 1
     if not tries:
         raise none_found("exdir", clients, kinds, C, least, int(found.sizes.min()) if exact else None)
     raise too_few(f"exdir:C={C},alpha={alpha:g}", clients, fewest, wanted, tries)
+
+
+def _prior(holders: Holders, clients: int) -> Ints:
+    prior = np.zeros((clients, len(holders.start) - 1), dtype=np.int64)
+    for label, part in enumerate(holders.each()):
+        prior[holders.client[part], label] = 1
+    return prior
 
 
 def balanced(draw: np.random.Generator, alpha: float, sizes: Ints, holders: Holders, first: int = 0) -> Ints:
