@@ -96,7 +96,7 @@ def measure(work: Work, lanes: int, precision: str, given: argparse.Namespace) -
     if work.device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(work.device)
-    settings = [work.setting(i).model_copy(update={"participants": given.participants}) for i in range(lanes)]
+    settings = [work.setting(i).replace(participants=given.participants) for i in range(lanes)]
     side = Side("baton", lanes, 1, rounds_of(settings, work.device, precision))
     rate(side, 0, work.device)  # compiles, captures
     rate(side, 0, work.device)

@@ -85,7 +85,7 @@ def main() -> None:
 
 def _side(model: str, name: str, given: argparse.Namespace, device: torch.device, precision: str) -> Side:
     work = Work(model, name, given.clip, 1e-4, device)
-    lanes = [work.setting(i).model_copy(update={"clients": given.clients}) for i in range(given.lanes)]
+    lanes = [work.setting(i).replace(clients=given.clients) for i in range(given.lanes)]
     return Side(name, given.lanes, 1, rounds_of(lanes, device, precision))
 
 

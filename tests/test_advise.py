@@ -234,7 +234,7 @@ def test_the_probe_s_runs() -> None:
     assert sorted({round(math.log10(s.lr), 6) for s in runs}) == [-3, -2.5, -2, -1.5, -1, -0.5, 0]
     assert {s.clip for s in probes.runs(Setting(rounds=1000), "test_accuracy")} == {0.0}
     assert probes.last(runs[0], "test_accuracy") == 10
-    assert probes.last(runs[0].model_copy(update={"rounds": 8}), "test_accuracy") == 1
+    assert probes.last(runs[0].replace(rounds=8), "test_accuracy") == 1
     quadratic = Setting(dataset="quadratic", rounds=500, eval_every=500)
     assert probes.length(quadratic, "distance", 0.1) == 50  # distances are there at every round
     assert probes.length(quadratic, "test_loss", 0.1) == 500

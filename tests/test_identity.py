@@ -326,7 +326,7 @@ def test_what_is_looked_for_where_the_data_is_not() -> None:
 def test_a_copy_is_a_setting_of_its_own() -> None:
     setting = Setting()
     assert setting.run_id == setting.key
-    other = setting.model_copy(update={"seed": 2})
+    other = setting.replace(seed=2)
     assert other.run_id == Setting(seed=2).run_id != setting.run_id
     assert copy.copy(setting).run_id == setting.run_id
 

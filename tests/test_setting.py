@@ -200,3 +200,13 @@ def test_another_format_is_refused() -> None:
 @given(st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.floats() | st.text()))
 def test_a_setting_is_written_as_json_would_write_it(values: dict[str, object]) -> None:
     assert _written(values) == json.dumps(values, indent=1, sort_keys=True) + "\n"
+
+
+def test_replace_changes_fields_and_checks_them() -> None:
+    setting = Setting(rounds=4)
+    assert setting.replace(seed=2, lr=0.5) == Setting(rounds=4, seed=2, lr=0.5)
+    assert setting.replace() == setting.model_copy() == setting
+    with pytest.raises(BadInput, match="participants: 99"):
+        setting.replace(participants=99)
+    with pytest.raises(BadInput, match="rate"):
+        setting.replace(rate=1)

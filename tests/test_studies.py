@@ -340,7 +340,7 @@ def test_reading_needs_no_data(name: str, data: Path, monkeypatch: pytest.Monkey
     if found.tune:
         assert found.tune.method in METHODS
         searched = [s for cell in cells(found) for own in (cell.grid.values(), *cell.seeds.values()) for s in own]
-        assert ids([s.model_copy(update={"validation": 0.0}) for s in searched]) == ids(found.settings)
+        assert ids([s.replace(validation=0.0) for s in searched]) == ids(found.settings)
 
 
 @EVERY

@@ -3,7 +3,7 @@
     import baton
 
     setting = baton.Setting(partition="exdir:C=1,alpha=10", clients=20, participants=5)
-    runs = baton.run([setting, setting.model_copy(update={"algorithm": "parallel"})])
+    runs = baton.run([setting, setting.replace(algorithm="parallel")])
     runs.frame(), runs.plot()                       # a pandas table, a picture
     runs[0].module(), runs[0].predict(x)            # the trained torch.nn.Module, labels of samples
     print(runs.compare())                           # how far apart they are, and whether one can tell

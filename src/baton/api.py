@@ -12,7 +12,7 @@ from baton.crew import grid, where
 from baton.crew.on_ray import held
 from baton.search import choices, missing, save
 from baton.search.rules import Choice
-from baton.setting import Setting
+from baton.setting import Setting, checked
 from baton.simulate import memory as mem
 from baton.store import Store
 from baton.study import Study, measured
@@ -38,7 +38,7 @@ def run(
     device: also several, as cuda:0,1 or all. on: a Ray cluster, as ray or ray:HOST:PORT. parts: chunks there should be
     at least; cores: a chunk's.
     """
-    wanted = [settings] if isinstance(settings, Setting) else list(settings)
+    wanted = [checked(s) for s in ([settings] if isinstance(settings, Setting) else settings)]
     store, place = Store(runs), where(on, parts, cores)
     size = mem.parse(memory) if memory else None
     at = grid.train(wanted, store, device, size, precision=precision, anyway=anyway, where=place)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -104,6 +105,14 @@ class Setting(Fields, BaseModel):
         _fits(self, algorithms.build(self.algorithm))
         return self
 
+    def replace(self, **changes: Any) -> Self:
+        """Return the setting with some fields changed, checked as a new one is; BadInput names what is not right."""
+        return type(self)(**{**self.model_dump(), **changes})
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, or what `replace` returns: pydantic's own checks nothing that is changed."""
+        return self.replace(**update) if update else super().model_copy(deep=deep)
+
     def factor(self, round: int) -> float:
         """What the learning rate is multiplied by in a round, from 0."""
         return rates.build(self.lr_schedule)(round)
@@ -199,6 +208,17 @@ class Setting(Fields, BaseModel):
     def length(self) -> str:
         """How long a leg is, for people: `K = 5`, or `E = 2`."""
         return f"E = {self.epochs}" if self.epochs else f"K = {self.local_steps}"
+
+
+def checked(setting: Setting) -> Setting:
+    """Return a setting that was made past its own checks, such as by model_construct; BadInput where it is not right."""
+    now = Setting(**setting.model_dump())
+    return setting if now == setting else now  # its own, which may know what it was made of
+
+
+def changed(setting: Setting, **fields: Any) -> Setting:
+    """Return a part of a run as a setting, such as one leg of it, unchecked: it is trained by, and never stored."""
+    return BaseModel.model_copy(setting, update=fields)
 
 
 def _fits(setting: Setting, algorithm: algorithms.Algorithm) -> None:

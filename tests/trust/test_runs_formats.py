@@ -19,9 +19,8 @@ from baton import cli
 pytestmark = pytest.mark.trust
 
 STORE = Path(__file__).parents[1] / "stores" / "0.2.0"
-SAME: dict[str, Any] = dict(
-    dataset="breast_cancer", rounds=4, eval_every=2, participants=2, local_steps=2, batch_size=8, lr=0.1
-)
+SAME: dict[str, Any] = {"dataset": "breast_cancer", "rounds": 4, "eval_every": 2, "participants": 2}
+SAME |= {"local_steps": 2, "batch_size": 8, "lr": 0.1}
 METHODS = [
     "amplified_scaffold:every=2",
     "scaffold",

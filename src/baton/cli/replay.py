@@ -9,7 +9,7 @@ import torch
 from baton.constants import Objective, Tell, measure, symbols
 from baton.constants.objective import Group
 from baton.errors import BadInput
-from baton.setting import Setting
+from baton.setting import Setting, changed
 from baton.simulate.engine import Program, advance, start
 
 if TYPE_CHECKING:
@@ -89,4 +89,4 @@ class Replay:
 def _key(setting: Setting) -> str:
     """What the constants depend on."""
     same = {"lr": 1.0, "algorithm": "sequential", "participants": 1, "rounds": 1, "seed": 0}
-    return setting.model_copy(update=same).key
+    return changed(setting, **same).key

@@ -16,7 +16,7 @@ from baton.errors import BadInput
 from baton.lanes import Lanes
 from baton.names import behind, bind
 from baton.partitions import PARTITIONS, Owner, natural
-from baton.setting import Setting
+from baton.setting import Setting, changed
 from baton.usercode import call, place
 
 BLIND = ("iid", "file")  # partitions that do not look at labels, so that these may be numbers
@@ -168,7 +168,7 @@ def pooled(clients: Clients) -> Clients:
 
 def pooled_leg(setting: Setting) -> Setting:
     """The leg of that client: as many steps as those of a round come to, or E passes."""
-    return setting.model_copy(update={"local_steps": setting.participants * setting.local_steps})
+    return changed(setting, local_steps=setting.participants * setting.local_steps)
 
 
 def sizes(setting: Setting) -> Owner:

@@ -142,7 +142,7 @@ def cells(study: Study, know: Know, measured: Measure, group: str = "") -> list[
         if group in ("", name):
             alike: dict[str, list[Setting]] = {}
             for s in settings:
-                alike.setdefault(s.model_copy(update={"lr": 1.0, "seed": 0}).key, []).append(s)
+                alike.setdefault(s.replace(lr=1.0, seed=0).key, []).append(s)
             vary = [
                 field
                 for field in Setting.model_fields

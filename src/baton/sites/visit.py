@@ -15,7 +15,7 @@ from baton.legs.private import TOLD, Private
 from baton.nn import Net
 from baton.privacy import Draw
 from baton.seam import Leg
-from baton.setting import Setting
+from baton.setting import Setting, changed
 
 
 class Order(NamedTuple):
@@ -130,7 +130,7 @@ def prepare(own: Own, order: Order, shift: Params | None = None) -> Prepared:
         return torch.tensor([value], dtype=dtype)
 
     length = {"local_steps": order.local_steps, "epochs": order.epochs, "batch_size": order.batch_size}
-    setting, passes = own.setting.model_copy(update=length), order.epochs or own.passes
+    setting, passes = changed(own.setting, **length), order.epochs or own.passes
     seed, client = torch.tensor([order.seed]), torch.tensor([order.client])
     numbers = number(order.lr), number(order.clip), number(order.weight_decay), number(order.momentum)
     lanes = Lanes(seed, *numbers, torch.zeros(1, dtype=torch.int64))

@@ -118,6 +118,8 @@ def sweep(
     if all(store.complete(run) for run in by_id):
         _tidy(store)
         return
+    for s in by_id.values():
+        Setting.from_json(s.to_json())  # what is finished can be read back: refused before anything is trained
     with store.pool.workers.working() as worker, arithmetic(precision), blamed(any(s.theirs for s in settings)):
         for name, clients in dict.fromkeys((s.dataset, s.clients) for s in settings):
             for note in datasets.load(name, clients).notes:
