@@ -25,6 +25,11 @@ class Terms(NamedTuple):
         every = [self.kind(round) for round in rounds]
         return {kind: every.count(kind) for kind in dict.fromkeys(every)}
 
+    def equals(self, other: "Terms", rounds: int) -> bool:
+        """Return whether these rounds cost the same on other terms."""
+        same = self.price == other.price and self.trace == other.trace
+        return same and (len(self.trace) == 1 or all(self.kind(r) == other.kind(r) for r in range(rounds)))
+
     @property
     def width(self) -> int:
         """Models that are trained at once, at most."""

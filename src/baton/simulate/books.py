@@ -20,26 +20,31 @@ LEGS = 16384  # drawn in one go
 Values = dict[str, NDArray[np.float64]]  # column -> [L]
 
 
-def traffic(program: Program, rounds: range) -> Values:
-    """What these rounds send, in bytes."""
-    own, lanes = program.terms, len(program.seeds)
-    total = torch.zeros(len(BYTES), lanes, dtype=torch.int64)
-    if own.price.by_the_leg and not program.failing.share:  # whoever trains
-        one = torch.ones(lanes, program.setting.participants, dtype=torch.int64)
-        for kind, count in own.kinds(rounds).items():
-            total += count * torch.stack(ledger.round_(own.price, own.trace[kind], ledger.Done(one, one, one[:, :1])))
-    else:
-        for kind, work in _blocks(program, rounds, own):
-            total += torch.stack(ledger.round_(own.price, own.trace[kind], work)).sum(-1).cpu()
+def traffic(program: Program, rounds: range, orders: Tensor | None = None) -> Values:
+    """What these rounds send, in bytes; orders [L, rounds, S]: who took part, where the algorithm chose them itself."""
+    total = torch.zeros(len(BYTES), len(program.seeds), dtype=torch.int64)
+    for own, lanes in program.terms_by_lane:
+        if own.price.by_the_leg and not program.failing.share:  # whoever trains
+            one = torch.ones(len(lanes), program.setting.participants, dtype=torch.int64)
+            for kind, count in own.kinds(rounds).items():
+                sent = ledger.round_(own.price, own.trace[kind], ledger.Done(one, one, one[:, :1]))
+                total[:, lanes] += count * torch.stack(sent)
+        else:
+            for kind, work in _blocks(program, rounds, own, orders):
+                sent = ledger.round_(own.price, own.trace[kind], work)
+                total[:, lanes] += torch.stack(sent).sum(-1).cpu()[:, lanes]
     return dict(zip(BYTES, total.double().numpy(), strict=True))
 
 
 def ways(program: Program) -> list[dict[str, float]]:
     """The longest way through a round of each lane, as a mean over all rounds of the run."""
-    own, rounds = program.terms, range(program.setting.rounds)
-    blocks = _blocks(program, rounds, own)
-    total = sum(torch.stack(ledger.way(own.price, own.trace[k], work)).double().sum(-1) for k, work in blocks)
-    assert isinstance(total, Tensor)
+    rounds = range(program.setting.rounds)
+    total = torch.zeros(len(ledger.Way._fields), len(program.seeds), dtype=torch.float64)
+    for own, lanes in program.terms_by_lane:
+        for kind, work in _blocks(program, rounds, own):
+            total[:, lanes] += (
+                torch.stack(ledger.way(own.price, own.trace[kind], work)).double().sum(-1).cpu()[:, lanes]
+            )
     return [dict(zip(ledger.Way._fields, lane, strict=True)) for lane in (total / len(rounds)).T.tolist()]
 
 
@@ -75,12 +80,15 @@ def _sums(fields: tuple[Tensor, ...]) -> Tensor:
     return torch.stack([field.double().sum() for field in fields])
 
 
-def _blocks(program: Program, rounds: range, own: ledger.Terms) -> Iterator[tuple[object, ledger.Done]]:
+def _blocks(
+    program: Program, rounds: range, own: ledger.Terms, orders: Tensor | None = None
+) -> Iterator[tuple[object, ledger.Done]]:
     """The work of some rounds, a block of them at a time: (kind, [L, rounds, S])."""
     size = max(1, LEGS // (len(program.seeds) * program.setting.participants))
     for first in range(rounds.start, rounds.stop, size):
         numbers = range(first, min(first + size, rounds.stop))
-        work = _work(program, numbers)
+        some = program.orders(numbers) if orders is None else orders[:, first - rounds.start :][:, : len(numbers)]
+        work = _work(program, numbers, some)
         kinds = [own.kind(round) for round in numbers]
         for kind in dict.fromkeys(kinds):
             at = [i for i, each in enumerate(kinds) if each == kind]
@@ -91,8 +99,8 @@ def _of_rounds(some: list[int], x: Tensor) -> Tensor:
     return x[:, some]
 
 
-def _work(program: Program, rounds: range) -> ledger.Done:
-    order = program.orders(rounds)  # [L, rounds, S]
+def _work(program: Program, rounds: range, order: Tensor) -> ledger.Done:
+    """order [L, rounds, S]."""
     if program.algorithm.pools:
         order = torch.zeros_like(order[:, :, :1])
     clipped = (program.lanes.clip > 0).to(order.dtype).view(-1, 1, 1)

@@ -53,6 +53,8 @@ def _measure(program: Program, at: Snapshot, order: Tensor) -> Snapshot:
         lost = torch.from_numpy(np.isnan(found["test_loss"])).to(at.diverged.device) & (at.diverged < 0)
         at = at._replace(diverged=at.diverged.masked_fill(lost, at.round))  # finite numbers whose outputs are none
     at = at._replace(history=at.history.then(at.round, found))
+    if at.round and program.failing.share and program.algorithm.order is not None:
+        return at._replace(history=_booked_now(program, at, order))
     return at._replace(history=_booked(program, at)) if "test_loss" in found else at
 
 
@@ -67,3 +69,9 @@ def _booked(program: Program, at: Snapshot) -> History:
         sent = {column: sent[column] + since[column] for column in BYTES}
         history, last = history.then(round, sent), round
     return history
+
+
+def _booked_now(program: Program, at: Snapshot, order: Tensor) -> History:
+    """With bytes so far, of a round whose order [L, S] the algorithm chose."""
+    since = traffic(program, range(at.round - 1, at.round), order.unsqueeze(1))
+    return at.history.then(at.round, {column: at.history.last(column)[1] + since[column] for column in BYTES})

@@ -244,10 +244,27 @@ class Program:
 
     @cached_property
     def terms(self) -> ledger.Terms:
-        """What its legs cost, and what its rounds do."""
-        return ledger.terms(
-            algorithms.build(self.setting.algorithm, self.net.dtype), self.net, self.sides, self.one_lane()
-        )
+        """What the first lane's legs cost, and what its rounds do."""
+        return self._terms(self.setting.algorithm)
+
+    @cached_property
+    def terms_by_lane(self) -> list[tuple[ledger.Terms, list[int]]]:
+        """The same of every lane, those that agree together: a rate of 1 or a strength of 0 may send less."""
+        lanes: dict[str, list[int]] = {}
+        for i, s in enumerate(self.settings):
+            lanes.setdefault(s.algorithm, []).append(i)
+        found: list[tuple[ledger.Terms, list[int]]] = []
+        for spec, some in lanes.items():
+            own = self.terms if spec == self.setting.algorithm else self._terms(spec)
+            alike = next((group for terms, group in found if terms.equals(own, self.setting.rounds)), None)
+            if alike is None:
+                found.append((own, some))
+            else:
+                alike += some
+        return found
+
+    def _terms(self, spec: str) -> ledger.Terms:
+        return ledger.terms(algorithms.build(spec, self.net.dtype), self.net, self.sides, self.one_lane())
 
     def one_lane(self) -> Now:
         """What a round of the first lane alone would know, wherever the lanes are."""
