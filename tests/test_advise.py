@@ -185,7 +185,7 @@ def test_a_bound_that_says_nothing_is_called_vacuous(total: float, vacuous: list
     """L = 2, D = 1: the first model is at most 1 above the minimum, whatever is trained."""
     terms = dict.fromkeys(words.TERMS, 0.0) | {"noise": total}
     result = Result(total, terms, 0.1, 0.1, True, ())
-    found = Bounds("convex", {"L": 2.0, "D": 1.0}, [], {"sequential": result, "parallel": result})
+    found = Bounds("convex", {"L": 2.0, "D": 1.0}, [], {"sequential": result, "parallel": result}, {})
     assert found.vacuous == vacuous
     assert any(line.startswith("vacuous: ") for line in words.explained(found, None)) == bool(vacuous)
 

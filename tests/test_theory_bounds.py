@@ -403,13 +403,15 @@ def test_the_tuned_rate_is_the_lemmas(p: dict[str, Any], algorithm: str, case: s
 def test_the_strongly_convex_tuned_rate(p: dict[str, Any], algorithm: str, silent: bool) -> None:
     """ln(max{2, a^2 r0 T/c})/(a T): the lemma's where c1 rules; with c1 = 0 the bound still falls as 1/R^2."""
     p = p | ({"sigma": 0.0, "S": p["M"]} if silent else {})
-    found = tuned_rate(algorithm, "strongly_convex", **p)
+    found = tuned_rate(algorithm, "strongly_convex", rule="with_drift", **p)
     tuned = bound(algorithm, "strongly_convex", eta_tilde=found, **p)
     assert tuned.valid
     a, r0 = p["mu"] / 2, p["D"] ** 2
     c1 = 4 * (p["sigma"] ** 2 / (p["S"] * p["K"]) + float(q(p["M"], p["S"])) * p["zeta"] ** 2)
     lemmas = math.log(max(2, a**2 * r0 * p["R"] / c1)) / (a * p["R"]) if c1 else math.inf
-    assert found <= min(1 / (6 * p["L"]), lemmas) * (1 + 1e-9)
+    least = min(1 / (6 * p["L"]), lemmas)
+    assert tuned_rate(algorithm, "strongly_convex", **p) == pytest.approx(least)
+    assert found <= least * (1 + 1e-9)
     P, factor = (p["S"], 6) if algorithm == "sequential" else (1, 4)
     c2 = p["L"] * (6 * p["sigma"] ** 2 / p["K"] + factor * p["zeta"] ** 2) / P
     both = min(lemmas, math.log(max(2, a**3 * r0 * p["R"] ** 2 / c2)) / (a * p["R"]))
@@ -425,7 +427,7 @@ def test_without_noise_the_tuned_bound_falls_as_the_corollary_says() -> None:
     """All clients, exact gradients: 1/R^2 up to logarithms; at 1/(6 L) it would stand still."""
     exact = NUMBERS | {"sigma": 0.0, "S": 9.0, "R": np.array([1e4, 1e5, 1e6])}
     for algorithm in ALGORITHMS:
-        rates = tuned_rate(algorithm, "strongly_convex", **exact)
+        rates = tuned_rate(algorithm, "strongly_convex", rule="with_drift", **exact)
         total = bound(algorithm, "strongly_convex", eta_tilde=rates, **exact).total
         assert (total[1:] < total[:-1] / 40).all()
 

@@ -22,6 +22,7 @@ from baton.theory import (
     latex,
     markdown,
     orders,
+    related,
     table,
 )
 from formulas import COMMON, CONSTANTS, NUMBERS, Formulas, floats, source
@@ -161,17 +162,20 @@ def test_not_strict(monkeypatch: Any, capsys: Any) -> None:
 
 def test_the_table_as_typed(monkeypatch: Any, capsys: Any) -> None:
     flags = ["--table", *FLAGS, "--zeta-star", "0.25"]
-    rows = table(zeta_star=0.25, **floats({s: v for s, v in COMMON.items() if s not in ("S", "beta")}))
+    given = floats({s: v for s, v in COMMON.items() if s not in ("S", "beta")})
+    rows = table(zeta_star=0.25, **given)
     out, _ = typed(monkeypatch, capsys, *flags, "--json")
     found = json.loads(out)
-    assert [row["total"] for row in found["rows"]] == [row.total for row in rows]
+    assert [row["total"] for row in found["rows"] if not row["beside"]] == [row.total for row in rows]
+    assert [row["source"] for row in found["rows"] if row["beside"]][:2] == ["cho2023convergence"] * 2
     assert found["constants"]["zeta_star"] == 0.25
+    rows += related(**given | {"zeta": 0.25})
     out, _ = typed(monkeypatch, capsys, *flags, "--latex")
     assert out == latex(rows) + "\n"
     out, _ = typed(monkeypatch, capsys, *flags, "--markdown")
     assert out == markdown(rows) + "\n"
     out, _ = typed(monkeypatch, capsys, *flags)
-    assert sum(line.startswith(("PFL", "SFL", "SGD-RR")) for line in out.splitlines()) == 12
+    assert sum(line.startswith(("PFL", "SFL", "SGD-RR")) for line in out.splitlines()) == 16
     assert "L = 2, mu = 0.5" in out
     out, _ = typed(monkeypatch, capsys, "--table", "--case", "convex")
     assert sum(line.startswith(("PFL", "SFL", "SGD-RR")) for line in out.splitlines()) == 4

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from baton.advice.probe import SIDES
 from baton.constants import UNDEFINED, Measured, symbols
 from baton.errors import BadInput
-from baton.theory import Result, bound
+from baton.theory import Result, bound, useful_steps
 
 NEEDED = {  # constants by whether the problem is convex
     True: ("L", "mu", "sigma2", "zeta_star2", "D"),
@@ -20,6 +20,7 @@ class Bounds(NamedTuple):
     letters: dict[str, float]
     local: list[str]  # constants that were estimated at points of one run only
     found: dict[str, Result]  # by algorithm
+    useful_steps: dict[str, float]  # by algorithm: K beyond which local steps lower only smaller terms
 
     @property
     def smaller(self) -> str:
@@ -66,7 +67,8 @@ def bounds(measured: Measured) -> Bounds:
     case, letters = symbols(measured)
     given: dict[str, Any] = {**letters, "M": s.clients, "S": s.participants, "K": s.local_steps, "R": s.rounds}
     found = {side: bound(side, case, strict=False, **given) for side in SIDES}
-    return Bounds(case, letters, _local(measured), found)
+    steps = {side: float(useful_steps(side, case, **given)) for side in SIDES}
+    return Bounds(case, letters, _local(measured), found, steps)
 
 
 def _local(measured: Measured) -> list[str]:

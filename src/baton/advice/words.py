@@ -91,6 +91,8 @@ def explained(found: Bounds, winner: str | None) -> list[str]:
         agree = "" if winner is None else ", as the probe has it" if winner == found.smaller else ", unlike the probe"
         where = f"most of it in {TERMS[found.apart]}"
         said.append(f"{found.smaller}'s is smaller by a factor of {found.factor:.3g}, {where} ({case} case){agree}")
+    steps = ", ".join(f"{_steps(K)} ({side})" for side, K in found.useful_steps.items())
+    said.append(f"local steps (K) lower the leading term up to about {steps}")
     if found.vacuous:
         whose = " and ".join(f"{side}'s" for side in found.vacuous)
         many_ = "bounds say" if len(found.vacuous) > 1 else "bound says"
@@ -101,6 +103,11 @@ def explained(found: Bounds, winner: str | None) -> list[str]:
     return said + [
         f"a condition of the theorem fails, so that these numbers bound nothing: {reason}" for reason in reasons
     ]
+
+
+def _steps(count: float) -> str:
+    """Return a threshold of K as people read it."""
+    return f"{count:,.3g}" if math.isfinite(count) else "any number"
 
 
 def row(hit: Hit, by: Measure) -> list[str]:

@@ -147,6 +147,7 @@ def _one(
         "largest_eta_tilde": theory.largest_rate(algorithm, case, strict=False, **given),
         "valid": found.valid,
         "reasons": list(found.reasons),
+        "useful_local_steps": theory.useful_steps(algorithm, case, **given),
         "constants": {symbol: value for symbol, value in given.items() if symbol in used},
         "corollary": {
             "eta_tilde": rate,
@@ -180,6 +181,9 @@ def _print(about: dict[str, Any], found: "Result", unused: list[str]) -> None:
         print(
             f"the corollary's eta_tilde = {about['corollary']['eta_tilde']:.4g} gives {about['corollary']['total']:.4g}"
         )
+    steps = about["useful_local_steps"]
+    if isfinite(steps):
+        print(f"more local steps than about K = {steps:.4g} no longer lower the corollary's leading term")
     print("the corollary's column leaves out constants and logarithms")
     if unused:
         print(f"not in this case: {', '.join(unused)}")
@@ -192,7 +196,10 @@ def _table(
 ) -> None:
     from baton import theory
 
+    zeta = star["zeta_star"]
     rows = theory.table(case, algorithm, strict=strict, **star, **given)
+    if case in (None, "strongly_convex"):
+        rows += theory.related(algorithm, **given | {"zeta": given["zeta"] if zeta is None else zeta})
     if form == "--json":
         constants = {symbol: value for symbol, value in (given | star).items() if value is not None}
         print_json(_finite({"constants": constants, "rows": [row._asdict() for row in rows]}))
@@ -213,13 +220,17 @@ def _print_table(rows: "list[Row]", given: dict[str, Any]) -> None:
     width = max(map(len, labels))
     print(f"{'':<{width}}", *(f"{name:>{max(10, len(name))}}" for name in [*names, "total"]))
     for i, row in enumerate(rows):
-        if not i or row.case != rows[i - 1].case:
-            print(row.case)
+        if not i or (row.case, row.beside) != (rows[i - 1].case, rows[i - 1].beside):
+            print(row.case if not row.beside else f"related work, {row.case} (appendix B)")
         cells = [*row.terms.items(), ("total", row.total)]
-        print(f"{labels[i]:<{width}}", *(f"{value:>{max(10, len(name))}.3g}" for name, value in cells))
+        print(f"{labels[i]:<{width}}", *(f"{_cell(value):>{max(10, len(name))}}" for name, value in cells))
     print()
     for text, number in notes.items():
         print(f"[{number}] {note(text)}")
+
+
+def _cell(value: float) -> str:
+    return f"{value:.3g}" if isfinite(value) else "-" if value != value else "inf"
 
 
 def _finite(value: Any) -> Any:

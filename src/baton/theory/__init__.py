@@ -33,6 +33,8 @@ from baton.theory.ordering import (
     order_error,
 )
 from baton.theory.rates import best_rate, largest_rate, tuned_rate
+from baton.theory.recursions import Recursion, Summable, recursion, summable, useful_steps
+from baton.theory.related import cyclic, related, shuffled
 from baton.theory.symbols import ALGORITHMS, CASES, MEANING, TERMS, Symbols
 from baton.theory.table import Row, table
 from baton.theory.typeset import latex, markdown
@@ -52,8 +54,10 @@ __all__ = [
     "Drift",
     "Groups",
     "Least",
+    "Recursion",
     "Result",
     "Row",
+    "Summable",
     "Symbols",
     "average",
     "best_rate",
@@ -62,6 +66,7 @@ __all__ = [
     "costs",
     "covariance",
     "crossover",
+    "cyclic",
     "drift_bound",
     "groups",
     "groups_bound",
@@ -80,7 +85,12 @@ __all__ = [
     "participation",
     "path_variance",
     "path_variance_bound",
+    "recursion",
+    "related",
+    "shuffled",
+    "summable",
     "table",
     "tuned_rate",
+    "useful_steps",
     "weights",
 ]

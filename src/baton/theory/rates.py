@@ -6,19 +6,32 @@ from typing import Any, Unpack
 import numpy as np
 
 from baton.theory import conditions
-from baton.theory.symbols import Floats, Problem, Symbols, plain, read, together
+from baton.theory.symbols import Floats, Problem, Symbols, check_name, plain, read, together
 from baton.theory.theorems import terms
 
+RULES = ("lemma", "with_drift")
 GOLDEN = (5**0.5 - 1) / 2
 
 
-def tuned_rate(algorithm: str, case: str, *, strict: bool = True, **symbols: Unpack[Symbols]) -> Any:
+def tuned_rate(
+    algorithm: str, case: str, *, rule: str = "lemma", strict: bool = True, **symbols: Unpack[Symbols]
+) -> Any:
     """Corollaries 1 and 2: min{1/(6 L), D/sqrt(c1 R), (D^2/(c2 R))^(1/3)}; nonconvex with A for D^2 and its own limit.
 
     Strongly convex: min{1/(6 L), ln(max{2, X})/(mu R/2)}. c1 and c2 are those of the proofs, constants included.
+
+    Args:
+        algorithm: "sequential" or "parallel".
+        case: "strongly_convex", "convex" or "nonconvex".
+        rule: "lemma", the paper's; or "with_drift", which in the strongly convex case looks at the drift (c2) too: it
+            is never above the lemma's rate, and falls with R where c1 = 0.
+        strict: whether a condition of the theorem that does not hold is an error.
+        symbols: the theorems' symbols.
+
     """
+    check_name("rule", rule, RULES)
     p, shape = _checked(algorithm, case, symbols, strict)
-    return plain(tuned(algorithm, case, p), shape)
+    return plain(tuned(algorithm, case, p, rule), shape)
 
 
 def best_rate(algorithm: str, case: str, *, strict: bool = True, **symbols: Unpack[Symbols]) -> Any:
@@ -33,19 +46,21 @@ def largest_rate(algorithm: str, case: str, *, strict: bool = True, **symbols: U
     return plain(conditions.limit(algorithm, case, p), shape)
 
 
-def tuned(algorithm: str, case: str, p: Problem) -> Floats:
+def tuned(algorithm: str, case: str, p: Problem, rule: str = "lemma") -> Floats:
     """The tuning lemmas' gamma, r_{t+1} <= (1 - a gamma) r_t - b gamma s_t + c1 gamma^2 + c2 gamma^3.
 
     a = 0: min{sqrt(r_0/(c1 R)), (r_0/(c2 R))^(1/3), 1/d}, at most three times the bound's minimum.
-    a = mu/2, b = 1/3: min{ln(max{2, X})/(a R), 1/d}, X = min(a^2 r_0 R/c1, a^3 r_0 R^2/c2). The paper's lemma has only
-    the first of the two; without noise and with all clients (c1 = 0) that would leave 1/d, and terms that do not fall.
+    a = mu/2, b = 1/3: min{ln(max{2, X})/(a R), 1/d}, X = a^2 r_0 R/c1, the lemma's; by the rule "with_drift" X is at
+    most a^3 r_0 R^2/c2. Without noise and with all clients (c1 = 0) the lemma leaves 1/d, and terms that do not fall.
     """
     t = terms(algorithm, case, p, np.ones(()))
     linear, square = t["noise"] + t["participation"], t["drift_noise"] + t["drift_heterogeneity"]
     with np.errstate(all="ignore"):
         if case == "strongly_convex":
             b, a, start = 1 / 3, p.mu / 2, p.D**2
-            x = np.fmin(a**2 * start * p.R / (b * linear), a**3 * start * p.R**2 / (b * square))
+            x = a**2 * start * p.R / (b * linear)
+            if rule == "with_drift":
+                x = np.fmin(x, a**3 * start * p.R**2 / (b * square))
             rate = np.log(np.fmax(2.0, x)) / (a * p.R)
         else:
             rate = np.fmin(np.sqrt(t["optimisation"] / linear), np.cbrt(t["optimisation"] / square))

@@ -14,6 +14,8 @@ NAMES = {
     "karimireddy2020scaffold": "Karimireddy et al. 2020",
     "koloskova2020unified": "Koloskova et al. 2020",
     "mishchenko2020random": "Mishchenko et al. 2020",
+    "cho2023convergence": "Cho et al. 2023",
+    "malinovsky2023federated": "Malinovsky et al. 2023",
 }
 _METHODS = {"parallel": "PFL", "sequential": "SFL", "sgd-rr": "SGD-RR"}
 _ORDER = ("noise", "drift_noise", "drift_heterogeneity", "optimisation")  # the table's
@@ -36,6 +38,7 @@ class Row(NamedTuple):
     assumptions: str  # the footnotes', in short
     terms: dict[str, Any]
     total: Any
+    beside: bool = False  # of related work: not a row of Table 1
 
     def label(self) -> str:
         """SFL (Theorem 1)."""

@@ -10,7 +10,8 @@ def markdown(rows: list[Row]) -> str:
     for row in rows:
         mark = f" [{notes[row.assumptions]}]" if row.assumptions else ""
         formula = row.formula.replace("\\ast", "*").replace("_*", "_{*}")
-        lines.append(f"| {_spoken(row.case)} | {row.label()}{mark} | ${formula}$ | {row.total:.3g} |")
+        case = f"{_spoken(row.case)}{', related work' if row.beside else ''}"
+        lines.append(f"| {case} | {row.label()}{mark} | ${formula}$ | {row.total:.3g} |")
     return "\n".join([*lines, "", *(f"[{number}] {note(text)}  " for text, number in notes.items())]).rstrip()
 
 
@@ -18,8 +19,9 @@ def latex(rows: list[Row]) -> str:
     """A tabular for booktabs, assumptions below it."""
     notes, lines = numbered(rows), [r"\begin{tabular}{llr}", r"\toprule", r"Method & Upper bound & Value \\"]
     for i, row in enumerate(rows):
-        if not i or row.case != rows[i - 1].case:
-            lines += [r"\midrule", rf"\multicolumn{{3}}{{c}}{{{_spoken(row.case).capitalize()}}} \\", r"\midrule"]
+        if not i or (row.case, row.beside) != (rows[i - 1].case, rows[i - 1].beside):
+            case = f"{_spoken(row.case).capitalize()}{', related work' if row.beside else ''}"
+            lines += [r"\midrule", rf"\multicolumn{{3}}{{c}}{{{case}}} \\", r"\midrule"]
         mark = f"$^{{({notes[row.assumptions]})}}$" if row.assumptions else ""
         lines.append(rf"{row.label()}{mark} & $\displaystyle {row.formula}$ & ${_power(row.total)}$ \\[1ex]")
     lines += [r"\bottomrule"]
