@@ -420,7 +420,8 @@ def test_the_strongly_convex_tuned_rate(p: dict[str, Any], algorithm: str, silen
     order = orders(algorithm, "strongly_convex", **p)
     slow = math.exp(-p["mu"] * p["R"] / (12 * p["L"])) * p["mu"] * p["D"] ** 2  # the proof's exponent
     rest = sum(order[name] for name in TERMS[1:])
-    assert tuned.total <= 200 * logarithm**2 * (slow + rest)
+    # by hand, where X = 2: 9/2 mu D^2 / 2 <= 216 and 18 L h^2 zeta^2 / S <= 35 of the corollary's drift term
+    assert tuned.total <= 251 * logarithm**2 * (slow + rest)
 
 
 def test_without_noise_the_tuned_bound_falls_as_the_corollary_says() -> None:
