@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from baton import clients, datasets
+from baton.algorithms import ALGORITHMS
 from baton.deploy.coordinator import Coordinator
 from baton.deploy.policy import Policy
 from baton.deploy.rules import Desk, Rules
@@ -45,7 +46,8 @@ class Field(InProcess):
     """Sites in this process; each call is counted, and may be lost or bent on its way."""
 
     def __init__(self, s: Setting, folder: Path, policy: Policy | None = None) -> None:
-        held, self.folder, self.policy = samples(s), folder, policy or Policy(least_samples=0)
+        held, self.folder = samples(s), folder
+        self.policy = policy or Policy(least_samples=0, algorithms=list(ALGORITHMS))  # split methods too
         self.held = {f"site-{m}": mine for m, mine in enumerate(held)}
         self.calls: list[str] = []
         self.losing: Callable[[str, int], bool] = lambda _site, _number: False

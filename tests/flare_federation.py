@@ -1,5 +1,6 @@
 """A federation of real processes with TLS on this machine; every process it starts ends with it."""
 
+import json
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from types import MappingProxyType
 from safetensors.torch import save_file
 
 import processes as processes_of_tests
+from baton.algorithms import ALGORITHMS
 from baton.deploy import plan
 from baton.deploy.flare import kits, processes
 from baton.deploy.flare.stay import PID
@@ -46,7 +48,8 @@ class Federation:
             local = self.folder / "kits" / name / "local"
             data = folder / f"{name}.safetensors"
             save_file({n: x.contiguous() for n, x in vars(mine).items()}, data)
-            (local / "policy.toml").write_text("least_samples = 0\nmost_steps = 100_000_000\n")
+            names = f"algorithms = {json.dumps(list(ALGORITHMS))}"  # split methods too
+            (local / "policy.toml").write_text(f"least_samples = 0\nmost_steps = 100_000_000\n{names}\n")
             kept = [str(local / "policy.toml"), str(local.parent / "kept"), str(local.parent / "site.log")]
             Place(name, str(data), "", *kept, None).write(local / "site.json")
 

@@ -36,8 +36,9 @@ def first(s: object) -> dict[str, torch.Tensor]:
 
 
 def leg(s: object, number: str = "0.0") -> Train:
-    numbers = (0, s.seed, 0, 0, s.local_steps, s.batch_size, s.lr)  # type: ignore[attr-defined]
-    order = Order(first(s), *numbers, sent={n: torch.zeros_like(x) for n, x in first(s).items()})
+    numbers = (0, s.seed, 0, 0, s.local_steps, s.batch_size, s.lr, s.clip, s.weight_decay)  # type: ignore[attr-defined]
+    controls = {n: torch.zeros_like(x) for n, x in first(s).items()} if s.algorithm == "scaffold" else {}  # type: ignore[attr-defined]
+    order = Order(first(s), *numbers, sent=controls, epochs=s.epochs)  # type: ignore[attr-defined]
     return Train(s.to_json(), number, "", order)  # type: ignore[attr-defined]
 
 
@@ -160,7 +161,12 @@ def test_bad_replies_are_refused_and_the_chain_goes_on(kind: str, tmp_path: Path
         ({"least_samples": 10**6}, "sequential", "samples"),
         ({"sizes": False}, "parallel:weighting=size", "sizes"),
         ({"sizes": False}, "fedseq:groups=1", "sizes"),
-        ({"sizes": False}, "ssl:cut=1,passes=1", "sizes"),
+        ({"sizes": False, "algorithms": ["ssl"]}, "ssl:cut=1,passes=1", "sizes"),
+        ({}, "ssl:cut=1", "algorithm"),
+        ({}, "splitfed:cut=1", "algorithm"),
+        ({}, "switch:first=ssl:cut=1,then=ssl:cut=1,after=1", "algorithm"),
+        ({"algorithms": ["switch", "sequential"]}, "switch:after=1", "algorithm"),
+        ({"least_rows": 49}, "sequential", "rows"),
     ],
 )
 def test_a_site_says_no(given: dict[str, object], spec: str, why: str, tmp_path: Path) -> None:
@@ -214,8 +220,29 @@ def test_sizes_and_metrics_are_told_or_not(tmp_path: Path) -> None:
     assert told(Policy(least_samples=0))[:2] == (count, count)
     assert told(Policy(least_samples=0))[2].train_count == count
     assert told(Policy(least_samples=0, sizes=False, metrics=False)) == (-1, 1, Sums(*[0.0] * 6))
-    noisy = {told(Policy(least_samples=0, noise=0.3))[0] for _ in range(20)}
-    assert len(noisy) > 5
+    without = told(Policy(least_samples=0, sizes=False))[2]  # means over the rows, whose number is not told
+    assert (without.train_count, without.test_count) == (1, 1)
+    assert without.train_loss == pytest.approx(told(Policy(least_samples=0))[2].train_loss / count)
+
+
+def test_noise_on_numbers_is_a_sites_own_and_the_same_when_asked_again(tmp_path: Path) -> None:
+    s, mine = setting("parallel"), samples(setting("parallel"))[0]
+
+    def told(folder: str) -> tuple[int, Sums]:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        site = Site(mine, Policy(least_samples=0, noise=0.3), tmp_path / folder)
+        ask = packed(Look(s.to_json()), 9.0), packed(Evaluate(s.to_json(), first(s), True), 9.0)
+        here, sums = (unpacked(site.handle(frame)) for frame in ask)
+        assert isinstance(here, Here)
+        assert isinstance(sums, Sums)
+        assert here.samples == sums.train_count
+        assert 0 <= sums.train_right <= sums.train_count
+        return here.samples, sums._replace(metrics={})
+
+    every = [told(f"site-{i}") for i in range(20)]
+    assert len({count for count, _ in every}) > 5
+    assert len({sums.train_loss for _, sums in every}) > 5
+    assert told("site-3") == every[3]
 
 
 def test_errors_carry_no_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,11 +332,11 @@ def test_a_sites_failure_is_an_answer_and_not_its_end(tmp_path: Path) -> None:
     trainer = Trainer(tmp_path / "site.json")
     message = leg(s)
     frame = packed(message, 60.0)
-    endless = packed(message._replace(order=message.order._replace(local_steps=50_000_000)), 3.0)
+    slow = leg(setting("scaffold", rounds=1, local_steps=50_000_000))
+    endless, long = packed(slow, 3.0), packed(slow, 60.0)
     try:
         good = trainer.ask(frame)
         assert isinstance(unpacked(good), Trained)
-        long = packed(message._replace(order=message.order._replace(local_steps=50_000_000)), 60.0)
         found: list[bytes] = []
         thread = threading.Thread(target=lambda: found.append(trainer.ask(long)))
         thread.start()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm as gauss
 
+from attacks import apart, asked_twice
 from baton import clients, datasets, privacy
 from baton.deploy import policy as policies
 from baton.deploy.messages import Refused, Train, Trained
@@ -21,7 +22,7 @@ from baton.setting import Setting, changed
 from baton.simulate.engine import Program, advance, start
 from baton.sites.visit import Order, without_lane
 from baton.store import Snapshot, Store
-from contracts.examples import CPU, still
+from contracts.examples import CPU, cases, examples, still
 from federation import Field, samples, setting, simulated, train
 
 WIDE = "gaussian:clip=1e6,noise=0"  # nothing is cut, nothing added
@@ -279,7 +280,7 @@ class One:
 
     def leg(self, round: int = 0, model: Params | None = None, attempt: int = 0, leg: str = "0.0") -> Trained | Refused:
         s = self.s
-        step = s.local_steps, s.batch_size, s.lr, s.clip
+        step = s.local_steps, s.batch_size, s.lr, s.clip, s.weight_decay
         order = Order(model or self.model, 0, s.seed, round, 0, *step, attempt=attempt)
         said = unpacked(self.site.handle(packed(Train(s.to_json(), leg, "", order), 10.0)))
         assert isinstance(said, Trained | Refused)
@@ -309,16 +310,27 @@ def test_asking_again_tells_nothing_new_and_asking_otherwise_is_other_noise(tmp_
     assert float(torch.cat([(apart[n] - first[n]).flatten() for n in first]).std()) > 0.05
 
 
+UNPROTECTED = ("alone", "pooled", "ssl", "splitfed", "ewc", "scaffold:option=1")  # which dp refuses
+
+
+@pytest.mark.parametrize("spec", cases([s for s in examples("algorithm") if not s.startswith(UNPROTECTED)]))
+def test_no_noise_cancels_where_one_name_stands_for_two_orders(spec: str, tmp_path: Path) -> None:
+    """Every algorithm: two answers are the same to the bit and count once, or each has noise of its own and counts."""
+    one, _, two, before, after = asked_twice(spec, tmp_path)
+    assert (apart(one, two), after) == (0, before) or (apart(one, two) > 50 and after > before)
+
+
 def test_a_site_keeps_within_its_budget(tmp_path: Path) -> None:
     s = setting("sequential", dp="gaussian:clip=1,noise=20", rounds=4, participants=5)
     most = privacy.epsilon(4 * privacy.loss(20.0)) * 1.001
     one = One(tmp_path / "one", s, most_epsilon=most)
     for round in range(4):
         one.told(round=round)
-    assert one.leg(round=4) == Refused("epsilon")  # whatever the server says that the run is
+    other = {n: x + 1 for n, x in one.model.items()}
+    assert one.leg(round=3, model=other) == Refused("epsilon")  # whatever the server says that the run is
     one.told(round=2)  # what was told is told again
     again = One(tmp_path / "one", s, most_epsilon=most)
-    assert again.leg(round=5) == Refused("epsilon")  # it remembers
+    assert again.leg(round=2, model=other) == Refused("epsilon")  # it remembers
     another = setting("sequential", dp="gaussian:clip=1,noise=20", rounds=1, participants=5)
     assert One(tmp_path / "one", another, most_epsilon=most).leg() == Refused("epsilon")  # in other runs too
     assert One(tmp_path / "new", s, most_epsilon=most * 0.9).leg() == Refused("epsilon")  # the whole run, before it
@@ -330,7 +342,7 @@ def test_a_site_asks_for_noise(tmp_path: Path) -> None:
     assert isinstance(One(tmp_path / "a", s, least_noise=2.0).leg(), Trained)
     assert One(tmp_path / "a", s, least_noise=2.1).leg() == Refused("noise")
     assert One(tmp_path / "a", setting("sequential"), least_noise=0.1).leg() == Refused("noise")
-    one = One(tmp_path / "b", setting("ssl:cut=1"), least_noise=0.1)
+    one = One(tmp_path / "b", setting("ssl:cut=1"), least_noise=0.1, algorithms=["ssl"])
     one.s = changed(one.s, dp="gaussian:noise=5")  # which no server of ours would send
     assert one.leg() == Refused("setting")
 

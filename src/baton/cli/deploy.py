@@ -216,7 +216,7 @@ def site_start(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Agree to what is shared without being asked.")] = False,
 ) -> None:
-    """Take part, until Ctrl-C. Rows never leave; what does is listed first."""
+    """Take part, until Ctrl-C. What leaves the site is listed first."""
     from baton.deploy.flare import stay
 
     found = stay.read(kit)

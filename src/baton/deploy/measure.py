@@ -52,7 +52,7 @@ def measured(
     random, labelled = _random(setting, at.round, order), bool(like.classes)
     whose = set(order) | set(random)
     frames = {
-        name: packed(Evaluate(carrier.text, model, client in whose), carrier.rules.leg)
+        name: packed(Evaluate(carrier.text, model, client in whose, at.round), carrier.rules.leg)
         for client, name in enumerate(names)
     }
     told, says = dict[int, Sums](), list[str]()

@@ -61,6 +61,7 @@ class Evaluate(NamedTuple):
     setting: str
     model: Params
     train: bool  # on those it trains on too
+    round: int = 0  # rounds that were done
 
 
 class Sums(NamedTuple):
@@ -94,6 +95,11 @@ WHYS = {  # all that a site ever says of what went wrong: nothing of its data is
     "steps": "its policy does not accept so many local steps",
     "sizes": "the run would tell how many samples it holds, which its policy does not",
     "samples": "it holds fewer samples than its policy asks for",
+    "rows": "a leg would rest on fewer different training rows than its policy asks for",
+    "order": "it was ordered something else than its run says",
+    "leg": "it has answered another order under this leg's name",
+    "numbers": "it has told all exact numbers of this run that its policy allows",
+    "books": "its privacy books or its secret cannot be read; its own log says why",
     "noise": "its policy asks for more noise on legs (dp) than the run has",
     "epsilon": "its policy's privacy budget (most_epsilon) has no room for it",
     "shape": "its samples do not fit the run",

@@ -9,40 +9,45 @@ import os
 from pathlib import Path
 
 from baton import privacy
+from baton.deploy.book import Book, Lock, Unreadable
+from baton.store import files
 
 SECRET, LINES = "secret", "released.csv"  # files beside what the site keeps
+LENGTH = 32  # bytes of a secret
 
 
 class Releases:
-    """Of one site."""
+    """Of one site, by all of its processes."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._lines: dict[str, tuple[str, float]] | None = None  # leg -> (run, the noise multiplier)
+        self.folder, self.lock = folder, Lock(folder)
+        self.book = Book(folder / LINES, self.lock, _parse)
 
     @property
     def secret(self) -> bytes:
         """What the site's noise is drawn from: made once, and never told."""
         path = self.folder / SECRET
-        try:
-            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return path.read_bytes()
-        with os.fdopen(made, "wb") as file:
-            file.write(os.urandom(32))
-            file.flush()
-            os.fsync(file.fileno())
-        return path.read_bytes()
+        with self.lock:
+            if not path.exists():
+                with files.replaced(path, keep=True) as temporary:
+                    temporary.touch(0o600, exist_ok=False)
+                    temporary.write_bytes(os.urandom(LENGTH))
+        found = files.read(path)
+        if len(found) != LENGTH:
+            what = f"got {len(found)} bytes; expected {LENGTH}. Put the file back from a copy"
+            raise Unreadable(f"{path}: {what}; if there is none, remove it: noise is drawn from a new one then")
+        return found
+
+    def check(self) -> None:
+        """Raise Unreadable if the secret or the lines are not what was written; what is not there yet is not made."""
+        if (self.folder / SECRET).exists():
+            _ = self.secret
+        self.book.read()
 
     @property
     def lines(self) -> dict[str, tuple[str, float]]:
-        """All legs that were told; a last line that was cut short is of a leg that was not."""
-        if self._lines is None:
-            path = self.folder / LINES
-            rows = path.read_text().split("\n")[:-1] if path.exists() else []
-            words = [row.split(",") for row in rows]
-            self._lines = {leg: (run, float(noise)) for leg, run, noise in words}
-        return self._lines
+        """All legs that were told: leg -> (run, noise multiplier)."""
+        return {leg: (run, noise) for leg, run, noise in self.book.read()}
 
     def losses(self, but: str = "") -> float:
         """What was given away so far, in all runs but one."""
@@ -50,8 +55,9 @@ class Releases:
 
     def put(self, leg: str, run: str, noise: float) -> None:
         """One more, on disk before it is told."""
-        with open(self.folder / LINES, "a") as file:
-            file.write(f"{leg},{run},{noise!r}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        self.lines[leg] = run, noise
+        self.book.add(f"{leg},{run},{noise!r}")
+
+
+def _parse(line: str) -> tuple[str, str, float]:
+    leg, run, noise = line.split(",")
+    return leg, run, float(noise)

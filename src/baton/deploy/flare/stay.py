@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from baton import privacy, regular
 from baton.deploy import policy, rows
+from baton.deploy.book import Lock
 from baton.deploy.flare import kits, processes
 from baton.deploy.place import Place
-from baton.deploy.policy import Policy
+from baton.deploy.policy import SPLIT, Policy
+from baton.deploy.record import Record, outside
 from baton.deploy.releases import Releases
 from baton.deploy.site import Samples
 from baton.errors import BadInput
@@ -56,9 +58,11 @@ def place(kit: Kit, data: Path, label: str, rules: Path | None) -> tuple[Place, 
     if found.most_epsilon:
         privacy.needed()
     samples = rows.samples(data, kit.columns, label)
-    if len(samples.y) < found.least_samples:
-        raise BadInput(f"data: {data}: {len(samples.y)} rows to train on; its policy asks for {found.least_samples}")
+    least = max(found.least_samples, found.least_rows)
+    if len(samples.y) < least:
+        raise BadInput(f"data: {data}: {len(samples.y)} rows to train on; its policy asks for {least}")
     kept, log = kit.folder / "kept", kit.folder / "site.log"
+    Releases(kept).check()
     here = Place(kit.site, str(data.resolve()), label, str(chosen), str(kept), str(log), kit.columns)
     return here, samples, found
 
@@ -66,24 +70,56 @@ def place(kit: Kit, data: Path, label: str, rules: Path | None) -> tuple[Place, 
 def shared(kit: Kit, samples: Samples, found: Policy) -> list[str]:
     """What leaves the site, for people."""
     noise = f", with noise of {found.noise:.0%}" if found.noise else ""
-    sizes = f"how many samples it trains on ({len(samples.y)}){noise}" if found.sizes else "not how many samples it has"
-    costs = (
-        f"loss, accuracy and the run's metrics of models on its own samples{noise}"
-        if found.metrics
-        else "no loss, no accuracy"
-    )
-    names = ", ".join(found.algorithms) or "all that Baton has"
-    smashed = not found.algorithms or {"ssl", "splitfed"} & set(found.algorithms)
+    apart = ", outside epsilon" if found.bounded else ""
+    count = f"how many samples it trains on ({len(samples.y)}){noise}{apart}"
     return [
         f"site {kit.site} of the federation {kit.federation}, to {kit.server} and to nobody else:",
         f"- the model after each of its legs: numbers that depend on its samples{_hidden(kit, found)}",
-        f"- {sizes}",
-        f"- {costs}",
-        *(["- in split learning (ssl, splitfed): a layer's outputs for its samples, and their labels"] * bool(smashed)),
-        f"algorithms: {names}; models: {', '.join(found.models) or 'all that Baton has'}; "
-        f"at most {found.most_steps} local steps a leg",
-        "never: rows, names of files, texts of errors, logs",
+        f"- {count if found.tells_sizes else 'not how many samples it has'}",
+        f"- {_costs(kit, found, noise)}",
+        *_split(found),
+        *_methods(found),
+        f"never: {'' if _open_to_rows(found) else 'rows, '}names of files, texts of errors, logs",
     ]
+
+
+def _costs(kit: Kit, found: Policy, noise: str) -> str:
+    """What is told of models on the site's own samples."""
+    if not found.tells_metrics:
+        return "no loss, no accuracy"
+    costs = f"loss, accuracy and the run's metrics of models on its own samples{noise}"
+    if not found.bounded:
+        return costs
+    kept = kit.folder / "kept"
+    so_far = outside(Record(kept, Lock(kept)).count, exact=not found.noise)
+    return f"{costs}: {so_far}, so far; at most one evaluation a round that a run evaluates"
+
+
+def _split(found: Policy) -> list[str]:
+    """What the methods show that cut the model."""
+    names = [] if found.bounded else [name for name in SPLIT if name in found.algorithms]
+    if not names:
+        return []
+    what = "a layer's outputs for single samples, and their labels where the run has no head"
+    return [
+        f"- in split learning ({', '.join(names)}): {what}; the server chooses that layer, so these can be the rows"
+    ]
+
+
+def _methods(found: Policy) -> list[str]:
+    """Which are allowed, and what they may reveal: two lines."""
+    names = ", ".join(found.algorithms) or f"all that send whole models (not {', '.join(SPLIT)})"
+    size = f"at most {found.most_steps} local steps a leg, on at least {found.least_rows} different training rows"
+    noise = "noise: on every leg; a run without it is refused"
+    return [
+        f"methods: {names}; models: {', '.join(found.models) or 'all that Baton has'}; {size}",
+        noise if found.bounded else "no noise: a server that chooses the model may learn single rows",
+    ]
+
+
+def _open_to_rows(found: Policy) -> bool:
+    """Whether anything leaves without noise that single rows could be worked out from."""
+    return not found.bounded or found.tells_metrics
 
 
 def _hidden(kit: Kit, found: Policy) -> str:
