@@ -78,21 +78,28 @@ def heard(spec: str, folder: Path, **more: object) -> tuple[list[Train], Field]:
     return found, field
 
 
+def terms(order: Order) -> tuple[object, float | None]:
+    """What tells the methods of a switch apart."""
+    return order.sent.keys(), order.pull
+
+
 def asked_twice(spec: str, folder: Path) -> tuple[Params, Message, Params, int, int]:
     """One order after one name, asked twice; in between that name is given to another order.
 
-    (the first answer, what the other order got, the second answer, lines of the books after each of the answers)
+    (the first answer, what the other order got, the second answer, lines of the books before and after it)
     """
     legs, field = heard(spec, folder, dp=NOISE)
-    first, last = legs[0], legs[-1]
+    first = legs[0]
+    last = [each for each in legs if terms(each.order) == terms(first.order)][-1]
     (folder / "attacked").mkdir()
     at = Site(field.held["site-0"], field.policy, folder / "attacked")
     told(at, first)
     target = Train(first.setting, "b", first.leg, last.order._replace(round=first.order.round))
-    one, before = told(at, target), len(at.releases.lines)
+    one = told(at, target)
     moved = first.order._replace(model={n: x + 1 for n, x in first.order.model.items()})
     other = ask(at, first._replace(order=moved))
     assert isinstance(other, Trained | Refused)
+    before = len(at.releases.lines)
     two = told(at, target._replace(leg="c"))
     return one, other, two, before, len(at.releases.lines)
 
