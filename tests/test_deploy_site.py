@@ -375,3 +375,17 @@ def test_waiting_gets_over_a_crash(tmp_path: Path) -> None:
     train(s, field, store, wait=60.0)
     assert len(seen) == 3
     same(store, s, simulation(s))
+
+
+def test_a_server_believes_a_site_whose_numbers_are_blurred(tmp_path: Path) -> None:
+    """Noise leaves sizes, steps and metrics what they can be: no leg is lost, and no site's numbers are left out."""
+    more = {"local_steps": 0, "epochs": 1, "metrics": "auc,accuracy", "eval_every": 1}
+    s, store, told = setting("fednova", **more), Store(tmp_path / "runs"), list[str]()
+
+    class Notes(Desk):
+        def at(self, place: Standing) -> None:
+            told.append(place.says)
+
+    train(s, Field(s, tmp_path, Policy(least_samples=0, noise=0.5)), store, Notes())
+    assert store.read(s.run_id).metrics["lost_legs"][-1] == 0
+    assert set(told) == {""}

@@ -4,6 +4,7 @@ Whatever goes wrong, what it says is one of a few words (messages.WHYS): no text
 """
 
 import hashlib
+import math
 import sys
 import traceback
 from functools import cached_property
@@ -16,6 +17,7 @@ import baton
 from baton import algorithms, metrics, privacy
 from baton.datasets import Dataset
 from baton.deploy.book import Unreadable
+from baton.deploy.checks import metric_range
 from baton.deploy.frames import Garbled, refusal
 from baton.deploy.keeping import Keeping
 from baton.deploy.like import like
@@ -137,7 +139,7 @@ class Site:
         self._check(own, order)
         if own.algorithm.local is None:  # nothing is kept
             draw = self._drawn(own, self._about(message, own, {}))
-            return Trained(message.leg, self._answered(visit(own, order, {}, draw)[0]))
+            return Trained(message.leg, self._answered(visit(own, order, {}, draw)[0], own))
         with self.releases.lock:
             keeping = self._keeping(own)
             kept = keeping.after(message.base)
@@ -151,7 +153,7 @@ class Site:
             keeping = self._keeping(own)
             _once(keeping, message.leg, about)
             keeping.put(message.base, message.leg, order.round, new, about.hex())
-        return Trained(message.leg, self._answered(answer))
+        return Trained(message.leg, self._answered(answer, own))
 
     def _keeping(self, own: Own) -> Keeping:
         first = own.keeps(without_lane(own.net.init([own.setting.seed])))
@@ -203,9 +205,12 @@ class Site:
         s = self.samples
         return {"train": _hash({"x": s.x, "y": s.y}), "test": _hash({"x": s.test_x, "y": s.test_y})}
 
-    def _answered(self, answer: Answer) -> Answer:
-        """With the number of samples as far as it is told."""
-        return answer._replace(samples=self._held() if self.policy.tells_sizes else 1)
+    def _answered(self, answer: Answer, own: Own) -> Answer:
+        """With the number of samples as far as it is told; steps of whole passes tell it too."""
+        held, s = self._held() if self.policy.tells_sizes else 1, own.setting
+        blurred = s.epochs and self.policy.noise
+        steps = s.epochs * -(-held // s.batch_size) if blurred else answer.steps
+        return answer._replace(samples=held, steps=steps)
 
     def _halved(self, message: Half) -> Halved:
         own = self._own(message.setting)
@@ -219,7 +224,7 @@ class Site:
             raise No("state")
         answer = half.answer(message.message)
         if isinstance(answer, Answer):
-            answer = self._answered(answer)
+            answer = self._answered(answer, own)
         assert isinstance(answer, int | Tensor | Up | Answer)
         return Halved(message.leg, message.number, answer)
 
@@ -260,11 +265,11 @@ class Site:
                 told.append((0.0, 0.0, 0.0))
                 continue
             loss, right = self._cost(own, asked.model, x, y, outputs if rows == "test" else None)
-            loss *= 1 + self._noise(f"{rows} loss", self._rows[rows], model)
-            right *= 1 + self._noise(f"{rows} right", self._rows[rows], model)
+            loss = self._blurred(loss, f"{rows} loss", self._rows[rows], model)
+            right = self._blurred(right, f"{rows} right", self._rows[rows], model, most=len(y))
             count = self._told(len(y), f"{rows} rows", self._rows[rows]) if self.policy.tells_sizes else 1
             share = count / len(y)
-            told.append((max(0.0, loss) * share, min(max(0.0, right), len(y)) * share, float(count)))
+            told.append((loss * share, right * share, float(count)))
         count = sum(2 + self.policy.tells_sizes for each in told if each[2])
         return Sums(*told[0], *told[1], self._each(own, outputs, model)), count
 
@@ -274,10 +279,12 @@ class Site:
             return {}
         every, labels = torch.cat(outputs).unsqueeze(0), self.samples.test_y
         found = metrics.build(metrics.wanted(own.setting.metrics, own.data), own.data)
-        return {
-            label: metric.of(every, labels, None)[0] * (1 + self._noise(label, self._rows["test"], model))
-            for label, metric in found.items()
-        }
+        made = dict[str, Tensor]()
+        for label, metric in found.items():
+            value, (least, most) = metric.of(every, labels, None)[0], metric_range(label)
+            blurred = self._blurred(float(value), label, self._rows["test"], model, least=least, most=most)
+            made[label] = torch.full_like(value, blurred) if self.policy.noise else value
+        return made
 
     def _cost(
         self, own: Own, model: Params, x: Tensor, y: Tensor, keep: list[Tensor] | None = None
@@ -299,6 +306,14 @@ class Site:
 
     def _told(self, count: int, what: str, rows: bytes) -> int:
         return max(1, round(count * (1 + self._noise(what, rows)))) if count else 0
+
+    def _blurred(
+        self, value: float, what: str, rows: bytes, model: bytes, *, least: float = 0.0, most: float = math.inf
+    ) -> float:
+        """A number with the policy's noise on it, where there is any; it stays what such a number can be."""
+        if not self.policy.noise or math.isnan(value):
+            return value
+        return min(max(value * (1 + self._noise(what, rows, model)), least), most)
 
     def _noise(self, what: str, rows: bytes, model: bytes = b"") -> float:
         """The noise on one number. It is drawn from the site's secret and from what the number is of.
