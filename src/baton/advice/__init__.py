@@ -3,12 +3,11 @@
 from baton.advice.bounds import NEEDED, Bounds, bounds
 from baton.advice.hits import Hit, Hits, counts, hits
 from baton.advice.measure import Measure, of_setting, of_study
-from baton.advice.verdict import CLEAR, CLOSE, LIKELY, NONE, Candidate, Side, Verdict, verdict
+from baton.advice.verdict import CLEAR, CLOSE, NONE, Candidate, Side, Verdict, verdict
 
 __all__ = [
     "CLEAR",
     "CLOSE",
-    "LIKELY",
     "NEEDED",
     "NONE",
     "Bounds",

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from baton.advice import probe
 from baton.advice.measure import Measure, of_study
 from baton.advice.tested import by_accuracy
-from baton.advice.verdict import CLEAR, CLOSE, LIKELY, NONE, Candidate, Verdict, mean, side, verdict
+from baton.advice.verdict import CLEAR, CLOSE, NONE, Candidate, Verdict, mean, side, verdict
 from baton.search import reader
 from baton.search.rules import MISSING, Read, shorter
 from baton.setting import Setting
@@ -30,7 +30,7 @@ class Hit(NamedTuple):
 
     @property
     def decided(self) -> bool:
-        """Whether the full runs are farther apart than the margin and their standard error."""
+        """Whether one of the full runs is ahead, by more than the margin."""
         return self.full.sure not in (CLOSE, NONE)
 
     @property
@@ -41,7 +41,7 @@ class Hit(NamedTuple):
     @property
     def spoken(self) -> bool:
         """Whether the probe said more than that it is too close to call."""
-        return self.probe.sure in (CLEAR, LIKELY)
+        return self.probe.sure == CLEAR
 
 
 class Hits(NamedTuple):

@@ -7,11 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from baton.advice.measure import Measure
-from baton.verdict import Difference, Rows, difference
+from baton.verdict import Difference, RowErrors, Rows, difference, together
 
-CLEAR, LIKELY, CLOSE, NONE = "clear", "likely", "too close to call", "every candidate diverged"
+CLEAR, CLOSE, NONE = "clear", "too close to call", "every candidate diverged"
 
 Tail = tuple[float, ...]  # the last evaluations of one run
+
+
+Open = Rows | tuple[Mapping[int, RowErrors], Mapping[int, RowErrors]] | str | None  # what test rows leave open between
+# two candidates; a text: why that is not known; None: nothing, as there are none
 
 
 class Candidate(NamedTuple):
@@ -57,7 +61,7 @@ class Verdict(NamedTuple):
     """Who is ahead; difference and error are on the scale of the comparison (decades where it is a log)."""
 
     winner: str | None  # the name of a side
-    sure: str  # CLEAR, LIKELY, CLOSE or NONE
+    sure: str  # CLEAR, CLOSE or NONE
     difference: float  # of the best two; inf where all others diverged altogether
     error: float  # standard error of it, by seeds and test rows
     sides: dict[str, Side]
@@ -72,14 +76,14 @@ class Verdict(NamedTuple):
 def verdict(
     sides: Mapping[str, Sequence[Candidate]],
     by: Measure,
-    tested: Callable[[Candidate, Candidate, float, float], Rows | None] | None = None,
+    tested: Callable[[Candidate, Candidate, float, float], Open] | None = None,
     rates: Sequence[float] = (),
 ) -> Verdict:
     """The algorithms' best candidates against each other; {name: its candidates}.
 
     tested: what the test set leaves open between two candidates with these accuracies; rates: all that were tried,
-    where some were given up. Clear: the 95 % interval of the
-    difference excludes 0; likely: it is larger than its standard error; and both by more than the margin.
+    where some were given up. Clear: the best is ahead of the next by p values corrected for all pairs of
+    algorithms, and by more than the margin.
     """
     found = {name: side(candidates, by, rates) for name, candidates in sides.items()}
     alive = [name for name in found if found[name].best is not None]
@@ -87,12 +91,10 @@ def verdict(
         return Verdict(None, NONE, math.nan, math.nan, found)
     if len(alive) < 2:
         return Verdict(alive[0], CLEAR, math.inf, found[alive[0]].error, found)
-    first, second, *_ = sorted(alive, key=lambda name: -by.sign * by.scale(found[name].value))
-    one, other = found[first].best, found[second].best
-    assert one is not None
-    assert other is not None
-    rows = tested(one, other, found[first].value, found[second].value) if tested else None
-    apart = difference(one.scores(by), other.scores(by), by.sign, rows)
+    ranked = sorted(alive, key=lambda name: -by.sign * by.scale(found[name].value))
+    first, second, *_ = ranked
+    pairs = {(a, b): _apart(found[a], found[b], by, tested) for i, a in enumerate(ranked) for b in ranked[i + 1 :]}
+    apart = together(pairs)[first, second]
     ahead = first if apart.mean > 0 else second if apart.mean < 0 else None
     apart = apart._replace(mean=abs(apart.mean))
     return Verdict(ahead, _sure(apart, by.margin), apart.mean, apart.error, found, apart)
@@ -118,7 +120,15 @@ def mean(candidate: Candidate) -> float:
     return float(np.mean([value for tail in candidate.tails for value in tail or ()]))
 
 
+def _apart(
+    one: Side, other: Side, by: Measure, tested: Callable[[Candidate, Candidate, float, float], Open] | None
+) -> Difference:
+    assert one.best is not None
+    assert other.best is not None
+    rows = tested(one.best, other.best, one.value, other.value) if tested else None
+    known, why = (None, rows) if isinstance(rows, str) else (rows, "")
+    return difference(one.best.scores(by), other.best.scores(by), by.sign, known, why)
+
+
 def _sure(apart: Difference, margin: float) -> str:
-    if apart.mean <= margin:
-        return CLOSE
-    return CLEAR if apart.clear else LIKELY if apart.mean > apart.error else CLOSE
+    return CLEAR if apart.clear and apart.mean > margin else CLOSE

@@ -56,8 +56,9 @@ def why(found: Verdict, by: Measure) -> str:
         return "nothing to compare"
     if math.isinf(found.difference):
         return "all others diverged at every rate"
-    if math.isinf(found.error) or found.apart is None:
-        return f"{spread(found.difference, by)} apart, with no spread to judge it by: more seeds"
+    if found.apart is None or found.apart.why:
+        why = f": {found.apart.why}" if found.apart else ""
+        return f"the best two are {spread(found.difference, by)} apart, with no interval to judge it by{why}"
     unit = "decades" if by.log else "points" if by.metric.endswith("accuracy") else ""
     text = f"the best two are {spread(found.difference, by)} apart ({told.spelled(found.apart, unit)})"
     return text + (f"; up to {by.margin:g} is taken for nothing" if by.margin else "")
@@ -71,7 +72,7 @@ def warnings(found: Verdict, evaluations: int, seeds: int) -> list[str]:
         if own.best is not None and own.edge
     ]
     if seeds == 1:
-        said.append("one seed: there is no interval, and nothing is called likely or clear")
+        said.append("one seed: there is no interval, and nothing is called clear")
     if evaluations < 3:
         said.append(f"a score is the mean of {many(evaluations, 'evaluation')}: the probe is very short")
     return said

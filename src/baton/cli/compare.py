@@ -131,6 +131,8 @@ def as_dict(found: "Comparison") -> dict[str, Any]:
             "paired": pair.difference.paired,
             "test_rows": pair.difference.rows.n if pair.difference.rows else None,
             "test_error": pair.difference.rows.error if pair.difference.rows else None,
+            "p_corrected": pair.difference.sure,
+            "no_interval": pair.difference.why,
             "clear": pair.difference.clear,
         }
         for pair in found.pairs

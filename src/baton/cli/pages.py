@@ -48,8 +48,8 @@ def report(
 
     shown = [studies.read(name, scale, method) for name in study]
     store = Store(runs)
-    hops, right = partial(hops_shown, store=store), partial(answers.right, store=store)
-    print(reports.report(shown, store, out, overlay, rates, told(False), hops, right))
+    hops = partial(hops_shown, store=store)
+    print(reports.report(shown, store, out, overlay, rates, told(False), hops, answers.source(store)))
 
 
 @app.command()
@@ -99,4 +99,4 @@ def demo(
         if not quiet:
             print(f"{study.title}: {len(study.settings)} runs", flush=True)
         train(study.settings, store, device, None, quiet)
-    print(f"open {reports.report(shown, store, out, right=partial(answers.right, store=store))}")
+    print(f"open {reports.report(shown, store, out, answers=answers.source(store))}")

@@ -12,17 +12,18 @@ from baton.setting import Setting
 from baton.simulate import answers
 from baton.store import Store
 from baton.study import Study
-from baton.verdict.rows import Right
+from baton.verdict import RowErrors
 
 
 def look(study: Study, store: Store, out: Path | None = None, typed: bool = True) -> Comparison:
     """Its lines and its verdict, and its page where a folder is given; typed: its settings are not a store's."""
+    known = answers.source(store)
 
-    def right(settings: Sequence[Setting]) -> Mapping[str, Right]:
-        return answers.right([s for s in settings if typed or _here(s)], store)
+    def here(settings: Sequence[Setting], metric: str) -> Mapping[str, RowErrors | str]:
+        return known([s for s in settings if typed or _here(s)], metric)
 
-    found = compared(build(study, store, right=right))
-    return found._replace(page=reports.report([study], store, out, right=right) if out else None)
+    found = compared(build(study, store, answers=here))
+    return found._replace(page=reports.report([study], store, out, answers=here) if out else None)
 
 
 def _here(setting: Setting) -> bool:

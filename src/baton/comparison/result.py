@@ -7,13 +7,13 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from baton.report import findings, words
-from baton.report.apart import Apart, ranked, unit
+from baton.report.apart import ranked, unit
 from baton.report.built import Built
 from baton.report.curves import Curve
 from baton.report.grid import Panel, ahead
 from baton.report.tables import shown
 from baton.study import Study
-from baton.verdict import Difference
+from baton.verdict import Apart, Difference
 
 WIDTH = 80  # of it in words: a terminal
 
@@ -48,7 +48,7 @@ class Comparison(NamedTuple):
     unit: str  # of differences: points, decades or none
     lines: list[Line]
     pairs: list[Pair]  # the best line and each other, then the next best ...
-    winner: str | None  # the line that is ahead of all others beyond its intervals
+    winner: str | None  # the line that is ahead of all others, by p values corrected for all pairs
     verdict: str  # in one sentence
     notes: list[str]  # what to be careful about
     study: Study

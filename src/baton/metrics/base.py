@@ -31,6 +31,11 @@ class Metric(NamedTuple):
     sums: Sums | None = None
     held: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None  # (outputs, labels, classes [L, M, C]) -> [L, M]: of
     # the rows of the classes each site holds, where that is quicker than site by site
+    each: Callable[[Tensor, Tensor], Tensor] | None = None  # (outputs [L, n, ...], labels [n]) -> [L, n], where it is
+    # the mean of a number a row
+    ranks: Callable[[Tensor], Tensor] | None = None  # outputs [L, n, ...] -> [L, n, C], where it is an AUC: the scores
+    marks: Callable[[Tensor, Tensor], Tensor] | None = None  # (outputs, labels) -> [L, n], where a bootstrap shows what
+    # other rows would do: anything by which two models' answers to a row differ
 
 
 def nan_for_nan(metric: Metric) -> Metric:
@@ -61,14 +66,19 @@ def lost_rows(outputs: Tensor) -> Tensor:
     return lost.flatten(2).any(-1) if lost.dim() > 2 else lost
 
 
-def summed(rows: Callable[[Tensor, Tensor], Tensor], value: Callable[[Tensor], Tensor], best: End = "max") -> Metric:
+def summed(
+    rows: Callable[[Tensor, Tensor], Tensor],
+    value: Callable[[Tensor], Tensor],
+    best: End = "max",
+    marks: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> Metric:
     """A metric that is made of sums over rows."""
 
     def of(outputs: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
         found = rows(outputs, labels)
         return value((found if weight is None else found * weight.double().unsqueeze(1)).sum(1))
 
-    return nan_for_nan(Metric(of, best, Sums(rows, value)))
+    return nan_for_nan(Metric(of, best, Sums(rows, value), marks=marks))
 
 
 def mean(each: Callable[[Tensor, Tensor], Tensor], best: End = "max", percent: bool = False) -> Metric:
@@ -79,7 +89,8 @@ def mean(each: Callable[[Tensor, Tensor], Tensor], best: End = "max", percent: b
         found = each(outputs, labels).double()
         return torch.stack([found, torch.ones_like(found)], -1)
 
-    return summed(rows, lambda sums: scale * sums[..., 0] / sums[..., 1], best)
+    found = summed(rows, lambda sums: scale * sums[..., 0] / sums[..., 1], best)
+    return found._replace(each=lambda outputs, labels: scale * each(outputs, labels).double())
 
 
 def predicted(outputs: Tensor) -> Tensor:

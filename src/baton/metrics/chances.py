@@ -61,7 +61,7 @@ def auc(task: Task) -> Metric:
             areas.append(torch.where((own[..., c] > 0) & (pairs > 0), found, torch.nan))
         return torch.stack(areas).nanmean(0)
 
-    return nan_for_nan(Metric(of, "max", held=held))
+    return nan_for_nan(Metric(of, "max", held=held, ranks=log_odds))
 
 
 def _area(score: Tensor, positive: Tensor, weight: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ def r2(task: Task) -> Metric:  # noqa: ARG001
         known = (count > 1) & (spread > 1e-12 * second)
         return torch.where(known, 1 - error / spread, torch.nan)
 
-    return summed(rows, value)
+    return summed(rows, value, marks=lambda outputs, labels: _error(outputs, labels).square())
 
 
 def _error(outputs: Tensor, labels: Tensor) -> Tensor:

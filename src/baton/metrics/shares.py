@@ -34,7 +34,7 @@ def sensitivity(task: Task) -> Metric:
         right, true, _ = _counts(sums)
         return 100 * _macro(right / true, task.classes)
 
-    return summed(_rows(task.classes), value)
+    return summed(_rows(task.classes), value, marks=_of_class(1, task))
 
 
 def specificity(task: Task) -> Metric:
@@ -45,7 +45,7 @@ def specificity(task: Task) -> Metric:
         total = true.sum(-1, keepdim=True)
         return 100 * _macro((total - true - said + right) / (total - true), task.classes)
 
-    return summed(_rows(task.classes), value)
+    return summed(_rows(task.classes), value, marks=_of_class(0, task))
 
 
 def balanced_accuracy(task: Task) -> Metric:
@@ -55,7 +55,7 @@ def balanced_accuracy(task: Task) -> Metric:
         right, true, _ = _counts(sums)
         return 100 * (right / true).nanmean(-1)
 
-    return summed(_rows(task.classes), value)
+    return summed(_rows(task.classes), value, marks=_answers)
 
 
 def f1(task: Task) -> Metric:
@@ -65,7 +65,7 @@ def f1(task: Task) -> Metric:
         right, true, said = _counts(sums)
         return (2 * right / (true + said)).nanmean(-1)
 
-    return summed(_rows(task.classes), value)
+    return summed(_rows(task.classes), value, marks=_answers)
 
 
 def _rows(classes: int) -> Callable[[Tensor, Tensor], Tensor]:
@@ -77,6 +77,16 @@ def _rows(classes: int) -> Callable[[Tensor, Tensor], Tensor]:
         return torch.cat([right, true, one_hot(said, classes)], -1)
 
     return rows
+
+
+def _answers(outputs: Tensor, labels: Tensor) -> Tensor:  # noqa: ARG001
+    """The class that is answered."""
+    return predicted(outputs).double()
+
+
+def _of_class(c: int, task: Task) -> Callable[[Tensor, Tensor], Tensor]:
+    """The class that is answered, of two classes in the rows of class c alone."""
+    return lambda outputs, labels: _answers(outputs, labels) * (labels == c if task.classes == 2 else 1.0)
 
 
 def _counts(sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:

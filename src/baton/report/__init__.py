@@ -25,13 +25,13 @@ def report(
     rates: Rates = Rates(),  # noqa: B008
     tell: Callable[[str], None] = lambda _line: None,
     hops: Callable[[Setting], list[Hops]] | None = None,
-    right: Answers | None = None,
+    answers: Answers | None = None,
 ) -> Path:
     """Write a folder that shows these studies, and return its index.html; bounds: with those of the theorems.
 
     Next to the page lie its figures (.svg, .pdf, .png) and tables (.csv, .md, .tex). Nothing is written unless all can
     be. rates: of the time model; tell: what to do with lines about how it goes; hops: of some rounds of a run, where a
-    study asks for them; right: which test rows runs get right.
+    study asks for them; answers: what test rows leave open in a metric.
     """
     from baton.report import cost_figure, figures, overlaid
     from baton.report.extras import extras
@@ -42,7 +42,7 @@ def report(
     tell(store.describe_earlier())
     for study in studies:
         look_back(study.settings, store)
-    built = [build(study, store, right=right) for study in studies]
+    built = [build(study, store, answers=answers) for study in studies]
     sections, written = [], dict[str, bytes]()
     for each in built:
         own = table_files(each)

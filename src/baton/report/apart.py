@@ -3,22 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from baton.report.bands import FLOOR
 from baton.report.curves import Curve
 from baton.setting import Setting
+from baton.store.columns import EXACT
 from baton.study import Report
-from baton.verdict import Difference, Rows, answered, bounded, difference
-from baton.verdict.rows import Right
+from baton.verdict import Apart, Difference, RowErrors, Rows, bounded, difference, scaled, together
 
-Apart = Mapping[tuple[Any, Any], Difference]  # (the better line, the other) -> the first less the second
+UNKNOWN = "what other test rows would have given is not known here"
 
 
 class Tested(NamedTuple):
     """What is known of the test sets behind a study's runs."""
 
     rows: Mapping[tuple[str, int], int] = {}  # (data set, clients) -> test rows
-    right: Mapping[str, Right] = {}  # run id -> which rows its final model gets right [n]
+    errors: Mapping[str, RowErrors | str] = {}  # run id -> how far its rows may have moved its metric, or why not known
 
 
 def unit(report: Report) -> str:
@@ -33,38 +32,52 @@ def ranked(curves: Mapping[Any, Curve], report: Report) -> list[Any]:
 
 
 def apart(curves: Mapping[Any, Curve], report: Report, tested: Tested) -> dict[tuple[Any, Any], Difference]:
-    """Every two lines of a panel, each at its best value."""
+    """Every two lines of a panel, each at its best value, with p values corrected for all of them."""
     lines, found = ranked(curves, report), {}
     for i, first in enumerate(lines):
         for second in lines[i + 1 :]:
-            one, other = (curves[line].best for line in (first, second))
-            assert one is not None
-            assert other is not None
-            rows = _rows(curves[first], curves[second], tested) if _sampled(report) else None
-            found[first, second] = difference(one.scores, other.scores, report.sign, rows)
-    return found
+            found[first, second] = _difference(curves[first], curves[second], report, tested)
+    return together(found)
 
 
-def _sampled(report: Report) -> bool:
-    """Whether the metric is a share of test rows."""
-    return report.metric == "test_accuracy"
+def sampled(metric: str) -> bool:
+    """Whether the metric is of rows of which there could have been others; training data stay as they are."""
+    return metric not in EXACT and not metric.startswith("train_")
 
 
-def _rows(one: Curve, other: Curve, tested: Tested) -> Rows | None:
-    """From both sides' answers to the same rows where they are known; else from their accuracies; else not at all."""
-    sides = [[run.setting for run in curve.drawn] for curve in (one, other)]
-    known = all(s.run_id in tested.right for side in sides for s in side)
-    if known and len({(s.dataset, s.made_of.data) for side in sides for s in side}) == 1:
-        first, second = (np.stack([tested.right[s.run_id] for s in side]) for side in sides)
-        return answered(first, second)
-    counts = [tested.rows.get((s.dataset, s.clients), 0) for side in sides for s in side]
+def _difference(one: Curve, other: Curve, report: Report, tested: Tested) -> Difference:
+    assert one.best is not None
+    assert other.best is not None
+    scores = (one.best.scores, other.best.scores)
+    if not sampled(report.metric):
+        return difference(*scores, report.sign)
+    known = [
+        {run.setting.seed: tested.errors.get(run.setting.run_id, UNKNOWN) for run in c.drawn} for c in (one, other)
+    ]
+    why = next((x for side in known for x in side.values() if isinstance(x, str)), "")
+    if not why:
+        return difference(*scores, report.sign, (_errors(known[0], one, report), _errors(known[1], other, report)))
+    rows = _bound(one, other, tested) if report.metric == "test_accuracy" else None
+    return difference(*scores, report.sign, rows, "" if rows else why)
+
+
+def _errors(known: Mapping[int, RowErrors | str], curve: Curve, report: Report) -> dict[int, RowErrors]:
+    """By seed; on the scale of the scores."""
+    scores = curve.best.scores if curve.best else {}
+    found = {seed: x for seed, x in known.items() if isinstance(x, RowErrors)}
+    return {seed: scaled(x, 10.0 ** scores[seed], FLOOR) if report.log else x for seed, x in found.items()}
+
+
+def _bound(one: Curve, other: Curve, tested: Tested) -> Rows | None:
+    """From the accuracies alone; None where it is not known how many rows there are."""
+    counts = [tested.rows.get((run.setting.dataset, run.setting.clients), 0) for c in (one, other) for run in c.drawn]
     if not counts or not all(counts) or one.best is None or other.best is None:
         return None
     return bounded(one.best.mean, other.best.mean, min(counts))
 
 
 def leaders(curves: Mapping[Any, Curve], report: Report, found: Apart) -> tuple[Any, ...]:
-    """The fewest lines, the best first, each ahead of all others: beyond its interval, and by more than the margin.
+    """The fewest lines, the best first, each ahead of all others: by the corrected p, and by more than the margin.
 
     What diverged is behind.
     """

@@ -20,11 +20,11 @@ class Built(NamedTuple):
     beside: list[compare.Row] | None  # ours and the paper's
 
 
-def build(study: Study, store: Store, live: bool = False, right: Answers | None = None) -> Built:
-    """What the store holds of a study, in order; right: which test rows runs get right, to tell lines apart by."""
+def build(study: Study, store: Store, live: bool = False, answers: Answers | None = None) -> Built:
+    """What the store holds of a study, in order; answers: what test rows leave open, to tell lines apart."""
     found = grid.load(study, store, live)
     panels = grid.panels(study, found)
-    panels = grid.judged(study, panels, found, right) if right else panels
+    panels = grid.judged(study, panels, found, answers) if answers else panels
     beside = compare.rows(study, panels, found)
     return Built(study, words.stem(study.name), found, panels, sheets(study, panels), beside)
 

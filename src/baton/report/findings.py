@@ -59,7 +59,11 @@ def _judged(study: Study, panels: Sequence[Panel]) -> str:
         return ""
     if len(study.values("seed")) < 2:
         return "One seed has no interval, so that nobody is."
-    return f"Ahead: the 95 % interval of the difference excludes 0. {verdicts.summary(study, panels)}".strip()
+    why = {d.why: None for panel in panels for d in panel.apart.values() if d.why}
+    known = any(not d.why for panel in panels for d in panel.apart.values())
+    said = ["Ahead: p below 0.05 by seeds and test rows."] if known else []
+    said += [f"No interval, and so no winner: {x}." for x in why]
+    return " ".join(filter(None, (*said, verdicts.summary(panels))))
 
 
 def _alone(panel: Panel, names: dict[Any, str], report: Report) -> str:

@@ -10,7 +10,7 @@ from baton import datasets
 from baton.errors import BadInput, nearest
 from baton.names import path
 from baton.report import words
-from baton.report.apart import Apart, Tested, apart, shown
+from baton.report.apart import Tested, apart, sampled, shown
 from baton.report.apart import leaders as apart_leaders
 from baton.report.curves import Curve, Search, curve
 from baton.report.reading import Reading
@@ -20,9 +20,10 @@ from baton.setting import Setting
 from baton.store import Run, Store
 from baton.store.columns import EXACT, MEASURED
 from baton.study import Report, Study
-from baton.verdict.rows import Right
+from baton.verdict import Apart, RowErrors
 
-Answers = Callable[[Sequence[Setting]], Mapping[str, Right]]  # runs -> which test rows each gets right; some left out
+Answers = Callable[[Sequence[Setting], str], Mapping[str, RowErrors | str]]  # runs, metric -> how far other test rows
+# would have moved it, by run id, or why that is not known; some left out
 Published = dict[Any, dict[Any, float]]  # by line, then by value of the swept field
 
 
@@ -127,11 +128,12 @@ def _apart(curves: Mapping[Any, Curve], report: Report, tested: Tested) -> Apart
     return apart(curves, report, tested) if report.spread == "interval" else {}
 
 
-def judged(study: Study, panels: Sequence[Panel], found: Found, right: Answers) -> list[Panel]:
+def judged(study: Study, panels: Sequence[Panel], found: Found, answers: Answers) -> list[Panel]:
     """The same panels, their lines told apart by the answers of their final models to each test row."""
-    if study.report.spread != "interval" or study.report.metric != "test_accuracy":
+    metric = study.report.metric
+    if study.report.spread != "interval" or not sampled(metric):
         return list(panels)
-    tested = Tested(found.rows, right([s for p in panels for s in shown(p.curves, p.settings)]))
+    tested = Tested(found.rows, answers([s for p in panels for s in shown(p.curves, p.settings)], metric))
     return [panel._replace(apart=_apart(panel.curves, study.report, tested)) for panel in panels]
 
 

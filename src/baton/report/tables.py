@@ -176,7 +176,8 @@ def bold(study: Study) -> str:
         return f"Bold: better{by}."
     if len(study.values("seed")) < 2:
         return ""
-    return f"Bold: ahead of every other{by}, the 95 % interval of the difference without 0."
+    corrected = ", corrected for all pairs of its group" if len(study.values(report.lines)) > 2 else ""
+    return f"Bold: ahead of every other{by}, by seeds and test rows (p below 0.05{corrected})."
 
 
 def scaled(study: Study) -> str:

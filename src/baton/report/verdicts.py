@@ -9,12 +9,12 @@ from baton.report.apart import ranked, unit
 from baton.report.grid import Panel
 from baton.report.search import place
 from baton.study import Study
-from baton.verdict import Difference, Rows, rows_needed, sampling_error, seeds_needed, several
+from baton.verdict import Difference, Rows, rows_needed, sampling_error, seeds_needed
 from baton.verdict import words as told
 from baton.verdict.needed import MOST
 from baton.verdict.student import quantile
 
-HEAD = ("group", "better", "than", "difference", "95 % interval", "p", "seeds", "verdict")
+HEAD = ("group", "better", "than", "difference", "95 % interval", "p", "corrected p", "seeds", "verdict")
 
 
 class Row(NamedTuple):
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
     @property
     def ahead(self) -> bool:
-        """Beyond the interval, and by more than the margin."""
+        """By the corrected p, and by more than the margin."""
         return self.found.clear and self.found.mean > self.margin
 
     @property
@@ -39,8 +39,8 @@ class Row(NamedTuple):
             return "ahead"
         if self.found.clear:
             return f"ahead by less than {self.margin:g}"
-        if not math.isfinite(self.found.half):
-            return "one seed: no interval"
+        if self.found.why:
+            return f"no interval: {self.found.why}"
         seeds, wanted = seeds_needed(self.found), rows_needed(self.found)
         if wanted:
             return f"open: {wanted:,} test rows needed"
@@ -49,12 +49,12 @@ class Row(NamedTuple):
     @property
     def texts(self) -> list[str]:
         """As one reads it, by HEAD."""
-        d, known = self.found, math.isfinite(self.found.half)
+        d, known = self.found, not self.found.why
         ends = f"{told.number(d.low, self.unit)} to {told.number(d.high, self.unit)}" if known else ""
-        chance = ("< 0.001" if d.p < 0.001 else f"{d.p:.3f}") if known else ""
+        chances = [told.chance(d.p), told.chance(d.sure)] if known else ["", ""]
         seeds = f"{d.seeds}{', paired' if d.paired and d.seeds > 1 else ''}"
         mean = told.amount(d.mean, self.unit)
-        return [self.group, self.first, self.second, mean, ends, chance, seeds, self.verdict]
+        return [self.group, self.first, self.second, mean, ends, *chances, seeds, self.verdict]
 
 
 def rows(study: Study, panels: Sequence[Panel]) -> list[Row]:
@@ -70,26 +70,28 @@ def _rows(study: Study, panel: Panel) -> Iterator[Row]:
         yield Row(place(study, panel), names[lines[0]], names[other], found, unit(study.report), margin)
 
 
-def summary(study: Study, panels: Sequence[Panel]) -> str:
-    """How many comparisons were made, and what chance alone would do."""
-    found = [row.found for row in rows(study, panels) if math.isfinite(row.found.half)]
-    said = told.compared(several(found))
-    return f"{said}." if said else ""
+def summary(panels: Sequence[Panel]) -> str:
+    """Over what the word ahead is corrected, and what chance alone would do."""
+    known = [sum(not d.why for d in panel.apart.values()) for panel in panels]
+    said = told.compared(sum(n > 0 for n in known), sum(known))
+    return f"{said[0].upper()}{said[1:]}." if said else ""
 
 
 def caption(study: Study, panels: Sequence[Panel]) -> str:
     """What the intervals hold."""
     found = rows(study, panels)
     parts = ["The best line of each group against every other; seeds that both have are compared one by one."]
+    parts.append("Intervals are 95 % each, of the pair alone.")
     tests = {row.found.rows for row in found if row.found.rows}
     if tests:
         how = {test.paired for test in tests}
         which = "answers to each row" if how == {True} else "accuracies alone, which is at most"
-        parts.append(f"The intervals hold the chance of the test rows too, from the {which}.")
-        parts.append(sampled(study, panels, tests))
-    elif study.report.metric.startswith("test_"):
-        parts.append("They hold the chance of seeds alone: that of the test rows is not known here.")
-    return " ".join([*parts, summary(study, panels)]).strip()
+        parts.append(f"They hold the chance of the test rows too, from the {which}.")
+        if study.report.metric == "test_accuracy":
+            parts.append(sampled(study, panels, tests))
+    why = {row.found.why: None for row in found if row.found.why}
+    parts += [f"No interval, and so no winner: {x}." for x in why]
+    return " ".join([*parts, summary(panels)]).strip()
 
 
 def sampled(study: Study, panels: Sequence[Panel], tests: set[Rows]) -> str:
@@ -114,13 +116,14 @@ def files(study: Study, panels: Sequence[Panel]) -> dict[str, bytes]:
 
 def _csv(found: Sequence[Row]) -> bytes:
     """One line a comparison, every digit kept."""
-    head = ["group", "first", "second", "difference", "low", "high", "p", "seeds", "paired", "seed_error"]
-    lines: list[list[object]] = [[*head, "test_rows", "test_error", "rows_paired", "ahead"]]
+    head = ["group", "first", "second", "difference", "low", "high", "p", "p_corrected", "pairs", "seeds", "paired"]
+    head.append("seed_error")
+    lines: list[list[object]] = [[*head, "test_rows", "test_error", "rows_paired", "ahead", "no_interval"]]
     for row in found:
         d, test = row.found, row.found.rows
-        ends = [d.low, d.high, d.p] if math.isfinite(d.half) else ["", "", ""]
+        ends = [d.low, d.high, d.p, d.sure] if not d.why else ["", "", "", ""]
         error = d.seed_error if math.isfinite(d.seed_error) else ""
         tests = [test.n, test.error, int(test.paired)] if test else ["", "", ""]
-        first = [row.group, row.first, row.second, d.mean, *ends, d.seeds, int(d.paired), error]
-        lines.append([*first, *tests, int(row.ahead)])
+        first = [row.group, row.first, row.second, d.mean, *ends, d.pairs, d.seeds, int(d.paired), error]
+        lines.append([*first, *tests, int(row.ahead), d.why])
     return words.as_csv(lines)

@@ -2,19 +2,24 @@
 
 import math
 
-from baton.verdict.difference import Difference, together
+from baton.verdict.difference import Difference
 from baton.verdict.seeds import LEVEL
-from baton.verdict.student import quantile
+from baton.verdict.student import half_width, quantile
 
 MOST = 1000  # seeds; who needs more needs another question
 
 
+def level(found: Difference) -> float:
+    """Of the interval that has to exclude 0, for it to stand among all pairs of its panel."""
+    return 1 - (1 - LEVEL) / found.pairs
+
+
 def seeds_needed(found: Difference) -> int | None:
-    """The fewest seeds a side with which the interval would exclude 0, were mean and spread to stay as they are.
+    """The fewest seeds a side with which it would be clear, were mean and spread to stay as they are.
 
     None: not even MOST would do, or one seed says nothing about others.
     """
-    if not math.isfinite(found.seed_error) or not found.mean:
+    if found.why or not found.mean:
         return None
     enough = [n for n in (1 << k for k in range(1, 11)) if n <= MOST and _settled(found, n)] or [MOST]
     low, high = enough[0] // 2, enough[0]
@@ -27,15 +32,17 @@ def seeds_needed(found: Difference) -> int | None:
 
 
 def _settled(found: Difference, seeds: int) -> bool:
-    error = found.seed_error * math.sqrt(found.seeds / seeds)
-    freedom = found.freedom * (seeds - 1) / max(1, found.seeds - 1)
-    whole = math.hypot(error, found.rows.error if found.rows else 0.0)
-    return abs(found.mean) > quantile(LEVEL, together(error, freedom, found.rows)) * whole
+    scaled = [
+        (error * math.sqrt(found.seeds / seeds), freedom * (seeds - 1) / max(1, found.seeds - 1))
+        for error, freedom in found.seed_errors
+    ]
+    rows = [(found.rows.error, found.rows.freedom)] if found.rows else []
+    return abs(found.mean) > half_width(level(found), [*scaled, *rows])
 
 
 def rows_needed(found: Difference) -> int | None:
     """Test rows of which even endless seeds would need as many; None where those there are would do."""
-    if found.rows is None or not found.mean:
+    if found.why or found.rows is None or not found.mean:
         return None
-    wanted = abs(found.mean) / quantile(LEVEL, math.inf)
+    wanted = abs(found.mean) / quantile(level(found), math.inf)
     return None if found.rows.error < wanted else math.ceil(found.rows.n * (found.rows.error / wanted) ** 2)

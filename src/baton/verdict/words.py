@@ -1,12 +1,10 @@
 """Verdicts in plain sentences."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from baton.verdict.difference import Difference
 from baton.verdict.needed import MOST, rows_needed, seeds_needed
-from baton.verdict.several import Several
 
 
 def amount(x: float, unit: str) -> str:
@@ -22,22 +20,30 @@ def number(x: float, unit: str) -> str:
 def spelled(found: Difference, unit: str) -> str:
     """`95 % interval 0.42 to 2.60; 5 seeds, paired; 360 test rows`."""
     parts = [many(found.seeds, "seed") + (", paired" if found.paired and found.seeds > 1 else "")]
-    if math.isfinite(found.half):
-        parts.insert(0, f"95 % interval {number(found.low, unit)} to {number(found.high, unit)}")
+    if not found.why:
+        alone = " of this pair alone" if found.pairs > 1 else ""
+        parts.insert(0, f"95 % interval{alone} {number(found.low, unit)} to {number(found.high, unit)}")
+        if found.pairs > 1:
+            parts.insert(1, f"p {chance(found.sure)} among {found.pairs} pairs")
     if found.rows:
         parts.append(f"{found.rows.n:,} test rows")
     return "; ".join(parts)
 
 
+def chance(p: float) -> str:
+    """`0.031`, `< 0.001`."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def pair(first: str, second: str, found: Difference, unit: str) -> str:
     """Which of two is ahead, or why nobody is; the first is the one with the better mean."""
-    if not found.mean:
-        return f"no winner: {first} and {second} came to the same ({spelled(found, unit)})"
     if found.clear:
         return f"{first} is ahead of {second} by {amount(found.mean, unit)} ({spelled(found, unit)})"
+    if not found.mean:
+        return f"no winner: {first} and {second} came to the same ({spelled(found, unit)})"
     better = f"{first} is {amount(found.mean, unit)} better than {second}"
-    if not math.isfinite(found.half):
-        return f"no winner: {better}, but with one seed there is no interval to judge it by"
+    if found.why:
+        return f"no winner: {better}, but {found.why}"
     return f"no winner: {better}, which may be chance ({spelled(found, unit)}); {settles(found)}"
 
 
@@ -69,19 +75,17 @@ def best(
     return told + also + behind
 
 
-def compared(found: Several) -> str:
-    """How many comparisons were made, and what chance alone would do; nothing for a single one."""
-    if found.made < 2:
+def compared(panels: int, pairs: int) -> str:
+    """Over what the word ahead is corrected, and what chance alone would do; nothing for a single pair."""
+    if pairs < 2:
         return ""
-    by_chance = f"where nothing differs about {found.chance:.2g} would by chance"
-    return (
-        f"{found.made} comparisons were made, each at 95 %: {_differ(found.clear)}, {by_chance}; "
-        f"after Holm's correction {_differ(found.holm)}"
-    )
-
-
-def _differ(n: int) -> str:
-    return f"{n or 'none'} {'differs' if n < 2 else 'differ'}"
+    groups = many(panels, "group")
+    if pairs == panels:
+        rule = f"{groups}, one pair each"
+    else:
+        rule = f"ahead and behind follow p values corrected over all pairs of a group (Holm; {pairs:,} in {groups})"
+    chance = f"; where nothing differs, at most about {0.05 * panels:.2g} of them would name one by chance"
+    return rule + (chance if panels > 1 else "")
 
 
 def listed(names: Sequence[str]) -> str:

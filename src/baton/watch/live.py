@@ -13,6 +13,7 @@ from baton.report.built import Built, build, table_files
 from baton.report.reading import Reading
 from baton.report.sheets import Sheet
 from baton.search.past import look_back
+from baton.simulate.answers import source
 from baton.store import Store
 from baton.study import Study
 
@@ -31,10 +32,12 @@ class Live:
     """What the server gives out."""
 
     def __init__(self, studies: Sequence[Study], store: Store) -> None:
+        """The runs of these studies, as they stand in the store."""
         once(studies)
         for study in studies:
             look_back(study.settings, store)
         self.studies, self.store = studies, Reading(store.root)
+        self.answers = source(store)  # as the report's: on the same finished study both say the same
         self._ids = list({s.run_id: None for study in studies for s in study.settings})
         self._lock, self._error = Lock(), ""
         self._stamp = self._now()
@@ -65,7 +68,7 @@ class Live:
         return found | ({"": (journal.stat().st_mtime_ns,)} if journal.is_file() else {})
 
     def _make(self) -> Made:
-        built = [build(study, self.store, live=True) for study in self.studies]
+        built = [build(study, self.store, live=True, answers=self.answers) for study in self.studies]
         missing = [s.run_id for each in built for choice in each.found.choices for s in choice.missing]
         self._ids = list(dict.fromkeys([*self._ids, *missing]))  # short runs of a search count too
         version = int(time.time() * 1000)
