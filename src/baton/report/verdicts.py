@@ -9,7 +9,7 @@ from baton.report.apart import ranked, unit
 from baton.report.grid import Panel
 from baton.report.search import place
 from baton.study import Study
-from baton.verdict import Difference, Rows, rows_needed, sampling_error, seeds_needed
+from baton.verdict import ONE_SEED, Difference, Rows, rows_needed, sampling_error, seeds_needed
 from baton.verdict import words as told
 from baton.verdict.needed import MOST
 from baton.verdict.student import quantile
@@ -40,7 +40,7 @@ class Row(NamedTuple):
         if self.found.clear:
             return f"ahead by less than {self.margin:g}"
         if self.found.why:
-            return f"no interval: {self.found.why}"
+            return "one seed: no interval" if self.found.why == ONE_SEED else f"no interval: {self.found.why}"
         seeds, wanted = seeds_needed(self.found), rows_needed(self.found)
         if wanted:
             return f"open: {wanted:,} test rows needed"
