@@ -31,6 +31,15 @@ def test_a_lane_sends_what_it_would_send_alone(first: str, second: str, tmp_path
             np.testing.assert_array_equal(run.metrics[column], alone.metrics[column])
 
 
+@pytest.mark.parametrize("spec", ["scaffold", "scaffold:of=sequential", "amplified_scaffold:every=2"])
+def test_controls_are_sent_inside_a_switch_too(spec: str, tmp_path: Path) -> None:
+    inside = f"switch:first=parallel,then={spec.replace(',', '+')},after=0"
+    both = [baton.Setting(**SMALL, algorithm=name) for name in (spec, inside)]
+    alone, run = baton.run(both, tmp_path, device="cpu", quiet=True)
+    for column in BYTES:
+        assert run.last(column) == alone.last(column)
+
+
 def test_legs_are_lost_at_the_clients_that_a_method_chose(tmp_path: Path) -> None:
     """Client 0 never answers; models stay at the same clients for three rounds, whoever the schedule draws."""
     lost = {"failures": "clients:who=0", "rounds": 9, "eval_every": 9, "seed": 3}

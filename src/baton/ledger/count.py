@@ -188,9 +188,14 @@ class Counting:
         for name, leaf in given.items():
             if _memory(leaf) in old:
                 continue
-            same = name in self.sizes and tuple(leaf.shape[-len(self.small[name]) :]) == self.small[name]
-            total += _count(self.sizes[name]) if same else leaf[0].numel()
+            own = self._parameter(name)
+            same = own in self.sizes and tuple(leaf.shape[-len(self.small[own]) :]) == self.small[own]
+            total += _count(self.sizes[own]) if same else leaf[0].numel()
         return total
+
+    def _parameter(self, name: str) -> str:
+        """The parameter that a tensor is named after; a switch puts a word and a dot before it."""
+        return next((n for n in (name, name.partition(".")[2]) if n in self.sizes), name)
 
 
 def _count(shape: Sequence[int]) -> int:
