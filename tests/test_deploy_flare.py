@@ -1,6 +1,7 @@
 """Over NVIDIA FLARE: real processes, mutual TLS, kills. What comes out is the simulation, to the bit."""
 
 import os
+import shutil
 import signal
 import ssl
 import time
@@ -11,7 +12,8 @@ import pytest
 
 pytest.importorskip("nvflare", reason="pip install 'baton-fl[deploy]' for runs over real sites")
 
-from baton.deploy.served import STATUS, read
+from baton.deploy.flare import processes, reach
+from baton.deploy.served import DOUBLES, STATUS, read
 from baton.setting import Setting
 from federation import setting
 from flare_federation import NAMES, Federation, federation
@@ -115,6 +117,31 @@ def test_a_short_chain_is_the_simulation_and_nobody_gets_in_without_a_certificat
     assert not greeted(None)
     assert not greeted(context())
     assert not greeted(context(certfile=theirs / "client.crt", keyfile=theirs / "client.key"))
+
+
+@pytest.mark.long
+def test_a_copied_kit_is_refused_while_the_real_site_trains(fed: Federation, tmp_path: Path) -> None:
+    """A second site under one name ends; the run goes on with the first, and the server writes the name down."""
+    s = fed.plan(three("sequential", rounds=40, eval_every=40, local_steps=200)).setting
+    real, copied = fed.folder / "kits" / "site-2", tmp_path / "copied"
+    ended: list[bool] = []
+
+    def copy() -> None:
+        until(fed, 3)
+        shutil.copytree(real, copied)
+        child = processes.site(copied, "site-2", "site_2", copied / "local" / "site.json", copied / "flare.log")
+        end = time.monotonic() + 60
+        while child.poll() is None and time.monotonic() < end:
+            time.sleep(0.2)
+        ended.append(child.poll() is not None)
+        processes.end(child.pid, 0.0)
+
+    store = fed.train(copy)
+    assert ended == [True]
+    assert reach.rejected(copied / "flare.log", 0)
+    assert "site-2" in read(fed.folder / DOUBLES)
+    assert any("site-2: a second kit" in line for line in fed.said)
+    same(store, s, simulation(s))
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """`baton deploy` and `baton site`: the same algorithms over real sites."""
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -37,7 +38,15 @@ def _folder(fed: Path) -> Path:
         return fed
     from baton.deploy import plan
 
-    return fed.parent / plan.read(fed).name
+    return fed.parent / plan.name_of(fed)
+
+
+def _check_unchanged(fed: Path, folder: Path) -> None:
+    """Raise BadInput where a plan's file says something else than when it was planned."""
+    if not fed.is_dir():
+        from baton.deploy import plan
+
+        plan.check_unchanged(fed, plan.load(folder))
 
 
 @deploy.command("plan")
@@ -94,11 +103,16 @@ def start(
     from baton.deploy.flare.supervise import Supervisor, stop
 
     folder, code = _folder(fed), 0
+    _check_unchanged(fed, folder)
     supervisor = Supervisor(folder, say)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as a service manager and a closed terminal end it: as Ctrl-C does
+        signal.signal(number, signal.default_int_handler)
     try:
         for setting in supervisor.plan.runs if supervisor.run() else []:
             print(f"baton show {setting.run_id[:8]} --runs {folder / 'runs'}")
     except KeyboardInterrupt:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # it ends already
         print("baton: stopped; the same command goes on from here", file=sys.stderr)
         code = 130
     except BadInput as error:
@@ -138,16 +152,19 @@ def stop(fed: Fed) -> None:
 def status(fed: Fed, as_json: Json = False) -> None:
     """Who is there, who holds the model, how far it is, what went wrong."""
     from baton.deploy.flare import supervise
-    from baton.deploy.served import SEEN, STATUS, read
+    from baton.deploy.served import DOUBLES, SEEN, STATUS, read
     from baton.store import Store
 
     folder = _folder(fed)
     found = supervise.of(folder)
+    _check_unchanged(fed, folder)
     store, at, seen = Store(folder / "runs"), read(folder / STATUS), read(folder / SEEN)
     up = (folder / supervise.SERVER).exists() and time.time() - float(seen.get("time", 0)) < 30
     done = {setting.run_id: store.complete(setting.run_id) for setting in found.runs}
     complete = all(done.values())
+    doubles = read(folder / DOUBLES)
     table = {"runs": done, "complete": complete, "up": up, "connected": seen.get("sites", []) if up else [], **at}
+    table["doubles"] = doubles
     if as_json:
         print_json(table)
         return
@@ -158,6 +175,9 @@ def status(fed: Fed, as_json: Json = False) -> None:
     for member in found.sites:
         holds = " holds the model" if not complete and up and member.name in at.get("holder", "").split(", ") else ""
         print(f"  {member.name:20} {'connected' if member.name in table['connected'] else 'away'}{holds}")
+        if when := doubles.get(member.name):
+            day = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
+            print(f"    a second kit under this name was refused, last at {day}; one of the two is a copy")
     if at:
         where = f"round {at['round'] + 1} of {at['rounds']}, leg {at['hop']} of {at['hops']}"
         print(f"{where}; the last leg took {at['seconds']:.2f} s; {at['lost']} lost" if at["seconds"] else where)
@@ -185,6 +205,7 @@ def watch(
 
     folder = _folder(fed)
     found = supervise.of(folder)
+    _check_unchanged(fed, folder)
     study = study_of(found, f"The federation {found.name}", [each.algorithm for each in found.runs])
     serve([study], Store(folder / "runs"), port, found.name)
 
@@ -217,11 +238,14 @@ def site_start(
     yes: Annotated[bool, typer.Option("--yes", help="Agree to what is shared without being asked.")] = False,
 ) -> None:
     """Take part, until Ctrl-C. What leaves the site is listed first."""
+    from baton.deploy import rows
     from baton.deploy.flare import stay
 
     found = stay.read(kit)
     here, samples, rules = stay.place(found, data, label, policy)
     print(*stay.shared(found, samples, rules), sep="\n", flush=True)
+    for line in rows.unlike_plan(samples, found.columns):
+        print(f"look: {line}", flush=True)
     if not yes and not typer.confirm("Do you agree?"):
         raise SystemExit(1)
     stay.stay(found, here, say)

@@ -3,8 +3,10 @@
 import json
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +19,16 @@ from baton.datasets.table.files import settle
 from baton.datasets.table.split import share
 from baton.errors import BadInput
 from baton.names import First
+from baton.notice import once
 from baton.regular import opened
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 ENDINGS = (".png", ".jpg", ".jpeg")
-GREY = ("1", "L")  # Pillow's words for images of one channel
+DEEP = ("I;16", "I;16B", "I;16L", "I")  # Pillow's words for grey images of 16 bits
+GREY = ("1", "L", *DEEP)  # and for all of one channel
+BITS = 8  # of a grey value, as it is kept
 LARGEST = 64 << 20  # bytes of a file
 
 
@@ -38,7 +46,7 @@ class Pictures(NamedTuple):
     x: NDArray[np.uint8]  # [N, C, H, W]
     y: NDArray[np.int64]  # [N] places in the names of classes
     site: NDArray[np.int64]  # [N] and of sites
-    told: NDArray[np.uint8]  # [classes, sites], as JSON
+    told: NDArray[np.uint8]  # [classes, sites, bits of the deepest grey image], as JSON
 
 
 def load(
@@ -51,10 +59,12 @@ def load(
     try:
         found = listing(Path(os.path.expanduser(path)))
         files = [each.path.absolute() for each in found]
-        kept = cached("images", files, lambda: decode(found, size), Pictures, how=f"{size}").arrays
+        kept = cached("images", files, lambda: decode(found, size), Pictures, how=f"{size}, 16 bits scaled").arrays
     except OSError as error:
         raise BadInput(f"dataset: {error.filename or path}: cannot be read ({error.strerror or error})") from None
-    classes, sites = json.loads(kept.told.tobytes())
+    classes, sites, bits = json.loads(kept.told.tobytes())
+    if bits > BITS:
+        once(f"dataset: {path}: grey images of 16 bits; their largest value has {bits}, and {(1 << bits) - 1} is white")
     y = np.array(classes)[kept.y]
     return made(Part(kept.x, y, np.array(sites)[kept.site] if len(sites) > 1 else None), test, None, split_seed)
 
@@ -99,46 +109,57 @@ def decode(found: list[Picture], size: int) -> Pictures:
     channels = 1 if grey else 3
     pixels = len(found) * channels * right[0] * right[1]
     limits.fits(2 * pixels, f"dataset: {len(found):,} images of {right[0]} x {right[1]}")
+    bits = max((_bits(each.path) for each, (mode, _) in zip(found, shapes, strict=True) if mode in DEEP), default=0)
     x = np.empty((len(found), channels, right[1], right[0]), np.uint8)
     for i, each in enumerate(found):
-        x[i] = _pixels(each.path, right, grey)
+        x[i] = _pixels(each.path, right, grey, max(BITS, bits))
     classes, sites = sorted({each.label for each in found}), sorted({each.site for each in found})
     y = np.array([classes.index(each.label) for each in found], np.int64)
     site = np.array([sites.index(each.site) for each in found], np.int64)
-    return Pictures(x, y, site, np.frombuffer(json.dumps([classes, sites]).encode(), np.uint8).copy())
+    return Pictures(x, y, site, np.frombuffer(json.dumps([classes, sites, bits]).encode(), np.uint8).copy())
 
 
 def _header(path: Path) -> tuple[str, tuple[int, int]]:
     """Mode and size; nothing is unpacked."""
+    with _image(path) as image:
+        return image.mode, image.size
+
+
+def _bits(path: Path) -> int:
+    """Return how many bits the largest value of a deep grey image has."""
+    with _image(path) as image:
+        return int(np.asarray(image).max()).bit_length()
+
+
+def _pixels(path: Path, size: tuple[int, int], grey: bool, bits: int) -> NDArray[np.uint8]:
+    """[C, H, W]; bits: of white, in deep grey images."""
+    from PIL import Image
+
+    with _image(path) as image:
+        shown = image
+        if image.mode in DEEP:  # Pillow itself would cut all above 255
+            shares = np.asarray(image).astype(np.float64) / ((1 << bits) - 1)
+            shown = Image.fromarray((shares * 255).round().astype(np.uint8))
+        shown = shown.convert("L" if grey else "RGB")
+        shown = shown if shown.size == size else shown.resize(size, Image.Resampling.BILINEAR)
+        pixels = np.asarray(shown)
+    return pixels[None] if grey else pixels.transpose(2, 0, 1)
+
+
+@contextmanager
+def _image(path: Path) -> Iterator["Image.Image"]:
+    """A file, opened; whatever a broken one raises is one line."""
     from PIL import Image
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             with opened(path, LARGEST, field="dataset") as file, Image.open(file, formats=("PNG", "JPEG")) as image:
-                return image.mode, image.size
+                yield image
         except BadInput:
             raise
         except Exception as error:  # a broken image can raise anything
             raise BadInput(f"dataset: {path}: is no readable PNG or JPEG image ({error})") from None
-
-
-def _pixels(path: Path, size: tuple[int, int], grey: bool) -> NDArray[np.uint8]:
-    """[C, H, W]."""
-    from PIL import Image
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            with opened(path, LARGEST, field="dataset") as file, Image.open(file, formats=("PNG", "JPEG")) as image:
-                shown = image.convert("L" if grey else "RGB")
-                shown = shown if shown.size == size else shown.resize(size, Image.Resampling.BILINEAR)
-                pixels = np.asarray(shown)
-        except BadInput:
-            raise
-        except Exception as error:
-            raise BadInput(f"dataset: {path}: is no readable PNG or JPEG image ({error})") from None
-    return pixels[None] if grey else pixels.transpose(2, 0, 1)
 
 
 IMAGES = Source(load, model="mlp", clients=0)

@@ -55,6 +55,7 @@ class Plan(NamedTuple):
     later: bool = False
     norm: float = 0.0
     then: tuple[Setting, ...] = ()  # runs after the first: the same one by other algorithms
+    file: str = ""  # a digest of the file it was read from
 
     @property
     def runs(self) -> tuple[Setting, ...]:
@@ -95,16 +96,40 @@ def _stored(text: str) -> Setting:
 
 def read(path: Path, run: Setting | None = None) -> Plan:
     """A plan's TOML file, each thing checked in one line; run: a simulated run whose setting is taken."""
+    table = _table(path)
     try:
-        table = tomllib.loads(regular.read(path, LARGEST, field="plan").decode())
+        return parse(table, run)._replace(file=_digest(table))
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def check_unchanged(path: Path, planned: Plan) -> None:
+    """Raise BadInput if a plan's file says something else than when it was planned."""
+    if _digest(_table(path)) != planned.file:
+        raise BadInput(f"plan: {path} was changed since 'baton deploy plan'; plan it again, or take the change back")
+
+
+def name_of(path: Path) -> str:
+    """Return the name of a plan's federation; nothing else of the file is looked at."""
+    head = _table(path).get("federation")
+    name = head.get("name") if isinstance(head, dict) else None
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise BadInput(f"{path}: federation: name: {name!r}; a letter, then letters, digits, - and _, is right")
+    return name
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(regular.read(path, LARGEST, field="plan").decode())
     except FileNotFoundError:
         raise BadInput(f"plan: no file {str(path)!r}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"plan: {path}: not TOML ({error})") from None
-    try:
-        return parse(table, run)
-    except BadInput as error:
-        raise BadInput(f"{path}: {error}") from None
+
+
+def _digest(table: dict[str, Any]) -> str:
+    """Of what a file says, however it is written."""
+    return hashlib.sha256(json.dumps(table, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def parse(table: dict[str, Any], run: Setting | None = None) -> Plan:
@@ -131,6 +156,7 @@ def parse(table: dict[str, Any], run: Setting | None = None) -> Plan:
     for key, value in times.items():
         if not 0 <= value < 1e7 or (not value and key != "norm"):
             raise BadInput(f"times: {key}: {value:g}; a number of seconds above 0 is right")
+    seconds: dict[str, Any] = {key: float(value) for key, value in times.items()}
     lost = table.get("lost", {})
     later, then = lost.get("then") == LATER, lost.get("then", "skip")
     if lost.get("wait", 0) < 0:
@@ -150,7 +176,7 @@ def parse(table: dict[str, Any], run: Setting | None = None) -> Plan:
         sites,
         data,
         setting,
-        **{key: float(value) for key, value in times.items()},
+        **seconds,
         wait=float(lost.get("wait", 0.0)),
         later=later,
         then=tuple(others),

@@ -15,6 +15,8 @@ from baton.deploy.site import Samples
 from baton.errors import BadInput, nearest
 
 TEST = 5  # every fifth row is for testing
+FAR = 3.0  # deviations of the plan that a column's mean may be away from the plan's
+WIDE = 10.0  # times that its spread may be the plan's, or the plan's be its
 
 
 def samples(path: Path, data: dict[str, Any] | None, label: str = "") -> Samples:
@@ -27,6 +29,25 @@ def samples(path: Path, data: dict[str, Any] | None, label: str = "") -> Samples
     if data is None:
         raise BadInput(f"data: {path}: this run's samples are arrays; a .safetensors file with x and y is right")
     return _rows(path, data, label or data["label"])
+
+
+def unlike_plan(samples: Samples, data: dict[str, Any] | None) -> list[str]:
+    """Return a line for each column that is not as the plan says: in other units, most likely.
+
+    Nothing where the plan has no mean and scale, by which its samples are scaled already.
+    """
+    if data is None or "mean" not in data or "scale" not in data:
+        return []
+    every = torch.cat([samples.x, samples.test_x]).double()
+    lines = []
+    for name, values in zip(data["features"], every.T, strict=True):
+        mean, spread = float(values.mean()), float(values.std(correction=0))
+        far, wide = abs(mean) > FAR, not 1 / WIDE <= (spread or 1.0) <= WIDE  # a site may have one value alone
+        what = f"its mean is {mean:.3g} of the plan's deviations from the plan's mean" if far else ""
+        what = what or (f"its spread is {spread:.3g} times the plan's" if wide else "")
+        if what:
+            lines.append(f"{name}: {what}; other units than the federation's?")
+    return lines
 
 
 def _arrays(path: Path) -> Samples:

@@ -1,7 +1,7 @@
 """A federation's runs in the server's job: what it tells those outside, and hears from them, through its folder.
 
 status.json: where it stands. seen.json: who is connected, whether or not in this job. stop: whether it is to end.
-ended.json: how it ended.
+ended.json: how it ended. doubles.json: names under which a second site was refused, and when.
 """
 
 import json
@@ -22,6 +22,7 @@ from baton.errors import BadInput
 from baton.store import Store, files
 
 STATUS, SEEN, STOP, ENDED, LEGS = "status.json", "seen.json", "stop", "ended.json", "legs.csv"
+DOUBLES = "doubles.json"
 PATIENCE = 60.0  # seconds that a job of before has to end
 AWAY = 10.0  # seconds after which a site that is seen, but does not answer here, was begun anew meanwhile
 

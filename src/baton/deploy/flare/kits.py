@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import baton
 from baton.deploy.plan import ADMIN, Plan
 from baton.deploy.policy import WRITTEN
 from baton.errors import BadInput
@@ -15,8 +16,20 @@ from baton.errors import BadInput
 DAYS = 1095  # that the root certificate lasts
 LAST = 360  # that everybody's own lasts: FLARE has no option for it
 SITE_APP, SERVER_APP = "baton.deploy.flare.apps.SiteApp", "baton.deploy.flare.apps.ServerApp"
-SITE_CLASSES = [SITE_APP, "nvflare.collab.runtime.executor.CollabExecutor"]
-SERVER_CLASSES = [SERVER_APP, "nvflare.collab.runtime.controller.CollabController"]
+BADGE, DOOR = "baton.deploy.flare.door.Badge", "baton.deploy.flare.door.Door"
+SITE_CLASSES = [SITE_APP, BADGE, "nvflare.collab.runtime.executor.CollabExecutor"]
+SERVER_CLASSES = [SERVER_APP, DOOR, "nvflare.collab.runtime.controller.CollabController"]
+
+SITE_README = """\
+The kit of the site {site} in the federation {federation}. It holds a private key: nobody else may have it.
+
+    pip install 'baton-fl[deploy]'
+    baton site start THIS_FOLDER --data FILE.csv
+
+lists what your policy (local/policy.toml) lets out of your site, and asks whether you agree. Nothing is started, and
+nothing is sent, before you do. Ctrl-C ends it.
+"""
+SERVER_README = "The server's kit: it stays here. 'baton deploy start' uses it; start nothing in it by hand.\n"
 
 
 def needed() -> None:
@@ -81,6 +94,7 @@ def _site(kit: Path, plan: Plan, name: str) -> None:
     resources = json.loads((local / "resources.json.default").read_text())
     resources |= {"class_allow_list": SITE_CLASSES, "allow_log_streaming": False}
     resources["components"] = [each for each in resources["components"] if each["id"] != "site_log_streamer"]
+    resources["components"].append({"id": "badge", "path": BADGE, "args": {}})
     rights = {
         "submit_job": "any",
         "clone_job": "none",
@@ -93,25 +107,36 @@ def _site(kit: Path, plan: Plan, name: str) -> None:
     }
     _write(local / "resources.json", resources)
     _write(local / "authorization.json", {"format_version": "1.0", "permissions": {"project_admin": rights}})
-    _write(local / "baton.json", {"federation": plan.name, "site": name, "org": plan.org(name), "data": plan.data})
+    about = {"federation": plan.name, "site": name, "org": plan.org(name), "data": plan.data}
+    _write(local / "baton.json", {**about, "baton": baton.__version__})
     (local / "policy.toml").write_text(WRITTEN)
+    _readme(kit, SITE_README.format(site=name, federation=plan.name))
 
 
 def _server(kit: Path) -> None:
     """Its jobs lie in the kit, not in a temporary folder."""
     local = kit / "local"
+    _readme(kit, SERVER_README)
     resources = json.loads((local / "resources.json.default").read_text())
     resources["class_allow_list"] = SERVER_CLASSES
     resources["servers"][0]["heart_beat_timeout"] = 30
     storage = resources["snapshot_persistor"]["args"]["storage"]["args"]
     storage["root_dir"] = str(kit.parent.parent / "flare" / "snapshots")
     resources["components"] = [each for each in resources["components"] if each["id"] != "log_receiver"]
+    resources["components"].append({"id": "door", "path": DOOR, "args": {"folder": str(kit.parent.parent)}})
     for each in resources["components"]:
         if each["id"] == "job_scheduler":
             each["args"] = {"max_jobs": 1, "max_schedule_count": 100, "min_schedule_interval": 0.5}
         if each["id"] == "job_manager":
             each["args"]["uri_root"] = str(kit.parent.parent / "flare" / "jobs")
     _write(local / "resources.json", resources)
+
+
+def _readme(kit: Path, text: str) -> None:
+    """Ours in place of FLARE's, whose scripts start a process that stays, with no data and before anybody agreed."""
+    (kit / "readme.txt").write_text(text)
+    for script in (kit / "startup").glob("*.sh"):
+        script.unlink()
 
 
 def _write(path: Path, table: dict[str, Any]) -> None:

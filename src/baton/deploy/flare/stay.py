@@ -9,10 +9,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+import baton
 from baton import privacy, regular
 from baton.deploy import policy, rows
 from baton.deploy.book import Lock
-from baton.deploy.flare import kits, processes
+from baton.deploy.flare import kits, processes, reach
 from baton.deploy.place import Place
 from baton.deploy.policy import SPLIT, Policy
 from baton.deploy.record import Record, outside
@@ -34,6 +35,7 @@ class Kit(NamedTuple):
     org: str
     columns: dict[str, Any] | None
     server: str  # name:port
+    baton: str = ""  # the version it was made by
 
 
 def read(folder: Path) -> Kit:
@@ -42,7 +44,8 @@ def read(folder: Path) -> Kit:
         told = json.loads(regular.read(folder / "local" / "baton.json", 1 << 20))
         client = json.loads(regular.read(folder / "startup" / "fed_client.json", 1 << 20))
         server = client["servers"][0]["service"]["target"]
-        return Kit(folder.resolve(), told["federation"], told["site"], told["org"], told["data"], server)
+        known = told["federation"], told["site"], told["org"], told["data"], server, str(told.get("baton", ""))
+        return Kit(folder.resolve(), *known)
     except (OSError, BadInput):
         raise BadInput(
             f"kit: {str(folder)!r} is no kit of a site; the folder that its server's people sent is"
@@ -146,16 +149,26 @@ def stay(kit: Kit, here: Place, say: Callable[[str], None]) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, heard)
-    pause, child = LEAST, None
+    if kit.baton not in ("", baton.__version__):
+        what = f"version: this is Baton {baton.__version__}, and the kit was made by {kit.baton}"
+        say(f"{what}; the server refuses a site of another version than its own")
+    pause, child, log = LEAST, None, kit.folder / "flare.log"
+    probe = kit.folder / "startup", kit.server, say, over
+    threading.Thread(target=reach.report, args=probe, daemon=True).start()
     try:
         while not over.is_set():
-            began = time.monotonic()
-            child = processes.site(kit.folder, kit.site, kit.org, small, kit.folder / "flare.log")
+            began, start = time.monotonic(), log.stat().st_size if log.exists() else 0
+            child = processes.site(kit.folder, kit.site, kit.org, small, log)
             files.write(kit.folder / PID, str(child.pid).encode())
             say(f"site {kit.site} is up, and calls {kit.server}; Ctrl-C ends it")
             while child.poll() is None and not over.wait(0.2):
                 pass
             processes.end(child.pid)
+            if reach.rejected(log, start):  # trying again would cut the other one's line each time
+                raise BadInput(
+                    f"kit: the server refuses {kit.site}: another copy of this kit is connected under its name; end "
+                    "that one, and start this one half a minute later; if it is none of yours, tell the server's people"
+                )
             if not over.is_set():
                 pause = LEAST if time.monotonic() - began > MOST else min(MOST, 2 * pause)
                 say(f"its process ended; again in {pause:g} s")

@@ -13,7 +13,7 @@ from typing import Any
 from baton.deploy import plan
 from baton.deploy.flare import kits, processes
 from baton.deploy.plan import ADMIN, Plan
-from baton.deploy.served import ENDED, SEEN, STOP, read
+from baton.deploy.served import DOUBLES, ENDED, SEEN, STOP, read
 from baton.errors import BadInput
 from baton.store import Store, files
 
@@ -21,6 +21,7 @@ LOOK = 0.5  # seconds between two looks
 FRESH = 5 * processes.BEAT  # seconds that a sign of life counts
 SERVER = "server.pid"
 PATIENCE = 15.0  # seconds that a leg under way has, once it is to be stopped
+SILENCE = 60.0  # seconds between two words about the same second kit
 FUTILE = 5  # jobs that may end one after another without a hop
 Say = Callable[[str], None]
 
@@ -36,6 +37,7 @@ class Supervisor:
         self.folder, self.say, self.plan = folder.resolve(), say, plan.load(folder)
         self._session: Any = None
         self._begun = 0  # how often the server was
+        self._doubles = read(self.folder / DOUBLES)  # as far as they were told
 
     def run(self) -> bool:
         """Until its runs are complete, or it was stopped: False."""
@@ -141,7 +143,15 @@ class Supervisor:
         found = self._asked(lambda session: session.get_connected_client_list())
         seen = {each.name for each in found if each.name in names and now - (each.last_connect_time or 0) < FRESH}
         files.write(self.folder / SEEN, json.dumps({"sites": sorted(seen), "time": now}).encode())
+        self._tell_doubles()
         return seen
+
+    def _tell_doubles(self) -> None:
+        """Say under which names a second site was refused."""
+        for name, when in read(self.folder / DOUBLES).items():
+            if when - self._doubles.get(name, 0.0) > SILENCE:
+                self.say(f"{name}: a second kit under this name was refused; one of the two is a copy")
+                self._doubles[name] = when
 
     def _gather(self) -> set[str]:
         """All sites; after a while, those that are there."""
@@ -168,6 +178,7 @@ class Supervisor:
         while True:
             time.sleep(LOOK)
             if found := read(self.folder / ENDED):
+                self._tell_doubles()
                 self._closed(number)
                 return found
             self._look()
