@@ -2,6 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Every command of docs/paper.md's table, at the scale written there.
+.PHONY: paper
+paper: .venv/ready
+	$(BIN)/python tests/paper/commands.py
+
 .PHONY: demo federation test test-long kernels lint bench docs wheel clean
 
 .venv/ready: pyproject.toml constraints.txt
