@@ -91,6 +91,7 @@ def main() -> None:
             save_file({"x": torch.randn(50, 64), "y": torch.arange(50) % 10}, data)
             local = kit / "local"
             allowed(kit, "engine.Echo")
+            (local / "policy.toml").write_text("least_rows = 1\n")
             rules, kept, log = str(local / "policy.toml"), str(kit / "kept"), str(kit / "site.log")
             Place(f"site-{i}", str(data), "", rules, kept, log, None).write(local / "site.json")
             pids.append(processes.site(kit, f"site-{i}", f"site_{i}", local / "site.json", kit / "flare.log").pid)

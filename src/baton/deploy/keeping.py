@@ -39,9 +39,9 @@ class Keeping:
 
         about: a hash of all that the leg depended on. What was written before stays as it is.
         """
-        names = [version.leg for version in self.versions]
-        if leg in self.written or base not in names:
+        if leg in self.written:
             return
+        names = [version.leg for version in self.versions]
         before = self.versions[: names.index(base) + 1]
         old = [version for version in before if version.round < round]
         self.versions = [*old[-1:], *(v for v in before if v.round >= round), Version(leg, round, kept)]

@@ -16,7 +16,7 @@ from baton.setting import Setting
 
 LARGEST = 1 << 16  # bytes of a policy's file
 SPLIT = ("ssl", "splitfed")  # methods that show single samples: accepted only where they are named
-WHOLE = [name for name in algorithms.ALGORITHMS if name not in SPLIT]
+WHOLE = [name for name in algorithms.ALGORITHMS if name not in (*SPLIT, "alone", "pooled")]
 WRITTEN = """\
 # What this site takes part in, and what it tells. The site's own: nobody else can change it.
 # A line that is left out is as it is here.

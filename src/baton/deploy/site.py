@@ -152,6 +152,8 @@ class Site:
         with self.releases.lock:  # another process of this site may have written meanwhile
             keeping = self._keeping(own)
             _once(keeping, message.leg, about)
+            if keeping.after(message.base) is None:
+                raise No("state")
             keeping.put(message.base, message.leg, order.round, new, about.hex())
         return Trained(message.leg, self._answered(answer, own))
 
