@@ -84,6 +84,12 @@ def test_sizes_that_are_not_told_are_not_in_the_sums_either(tmp_path: Path) -> N
     assert (sums.train_count, sums.test_count) == (1, 1)
 
 
+def test_a_size_that_is_not_told_is_not_found_by_asking_for_more_and_more_passes(tmp_path: Path) -> None:
+    at = site(tmp_path, sizes=False, most_steps=100)
+    said = [ask(at, Look(plain(local_steps=0, epochs=epochs).to_json())) for epochs in (1, 49, 51, 1000)]
+    assert len(set(said)) == 1
+
+
 # --- what a site says when it starts
 
 

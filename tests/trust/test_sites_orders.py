@@ -15,6 +15,7 @@ pytestmark = pytest.mark.trust
 
 NOT_WHOLE = ("alone", "pooled", "ssl", "splitfed")  # send nothing, or a layer's outputs
 WHOLE = {spec.partition(":")[0]: spec for spec in reversed(examples("algorithm"))}  # the first example of each name
+WHOLE["ewc"] = "ewc:strength=0"  # the legs that it has otherwise take seconds to begin
 
 
 def test_one_step_of_one_row_is_not_trained_and_no_row_comes_out(tmp_path: Path) -> None:

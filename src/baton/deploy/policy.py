@@ -86,14 +86,14 @@ class Policy(BaseModel):
             raise No("model")
         if in_files(setting):
             raise No("files")
+        if not self.tells_sizes and (setting.epochs or any(map(_weighs_by_size, methods))):
+            raise No("sizes")  # before steps are counted, from which the size could be found
         if steps(setting.local_steps, setting.epochs, setting.batch_size, samples) > self.most_steps:
             raise No("steps")
         if samples < self.least_samples:
             raise No("samples")
         if fewest_rows(setting.local_steps, setting.epochs, setting.batch_size, samples) < self.least_rows:
             raise No("rows")
-        if not self.tells_sizes and (setting.epochs or any(map(_weighs_by_size, methods))):
-            raise No("sizes")
 
 
 def _accepted(spec: str, names: list[str], known: dict[str, Any]) -> bool:
