@@ -13,6 +13,7 @@ from baton.setting import Setting
 from baton.store import Store
 from baton.study import Study
 from baton.study.fields import value
+from baton.study.measured import averaged
 
 FREE = ("algorithm", "lr", "clip", "seed")  # in which the runs of one setting differ
 
@@ -116,7 +117,7 @@ def _hit(
     short = [shorter(s, rounds) for s in settings if s.seed in searched[:seeds]]
     tested = by_accuracy(settings[0], by)
     said = verdict(probe.candidates(short, read, by.metric, probe.last(short[0], by.metric)), by, tested)
-    last = study.report.last
+    last = averaged(settings[0], by.metric, study.report.last)
     grid = probe.candidates([s for s in settings if s.seed in searched], read, by.metric, last)
     best = {(b.algorithm, b.lr, b.clip) for own in grid.values() if (b := side(own, by).best)}
     chosen = [s for s in settings if (s.algorithm, s.lr, s.clip) in best or not best]  # on all seeds that are there

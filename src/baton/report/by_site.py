@@ -14,6 +14,7 @@ from baton.report.grid import Panel
 from baton.report.sheets import heading
 from baton.store import Store
 from baton.study import Study
+from baton.study.measured import at_most_half
 from baton.verdict import interval
 
 CLASSES = "Share of the test rows of each class that are answered right, in %, at the last evaluation; mean over seeds."
@@ -40,7 +41,11 @@ class Shown(NamedTuple):
 
     def ends(self, last: int) -> Array:
         """Of each seed, the mean over its last evaluations: [seeds, k]."""
-        return _mean(self.values[:, -last:].swapaxes(0, 1))
+        return _mean(self.values[:, -self.averaged(last) :].swapaxes(0, 1))
+
+    def averaged(self, last: int) -> int:
+        """How many evaluations that is: at most half of those after round 0."""
+        return at_most_half(sum(r > 0 for r in self.rounds), last)
 
 
 def load(study: Study, panels: Sequence[Panel], store: Store) -> dict[str, list[Shown]]:
@@ -77,7 +82,7 @@ def _mean(stacked: Array) -> Array:
 
 def caption(study: Study, shown: Sequence[Shown]) -> str:
     """What the numbers are."""
-    last = words.last(min(study.report.last, len(shown[0].rounds)))
+    last = words.last(shown[0].averaged(study.report.last))
     name = words.MEASURES.get(shown[0].metric, shown[0].metric)
     seeds = max(len(each.values) for each in shown)
     over = f"mean ± 95 % interval over {words.counted(seeds, 'seed')}" if seeds > 1 else "one seed"

@@ -15,6 +15,7 @@ from baton.setting import Setting
 from baton.store import Run
 from baton.study import Report
 from baton.study.fields import value
+from baton.study.measured import averaged
 from baton.verdict import interval
 
 LARGEST = 308.0  # power of ten that a float holds: two seeds that are far apart have an interval without end
@@ -88,9 +89,15 @@ class Curve(NamedTuple):
 
 def lost(run: Run, report: Report) -> bool:
     """Whether a run diverged, or its metric is not finite at the end (which leaves no number to average)."""
-    rounds, found = measured(run, report.metric)
-    ends = len(rounds) > 0 and rounds[-1] == run.setting.rounds and np.isfinite(found[-report.last :]).all()
+    rounds, _ = measured(run, report.metric)
+    ends = len(rounds) > 0 and rounds[-1] == run.setting.rounds and np.isfinite(_ends(run, report)).all()
     return run.diverged is not None or not ends
+
+
+def _ends(run: Run, report: Report) -> Array:
+    """Return the evaluations of a run that are averaged."""
+    rounds, found = measured(run, report.metric)
+    return found[rounds > 0][-averaged(run.setting, report.metric, report.last) :]
 
 
 def point(value: Any, runs: Sequence[Run], report: Report) -> Point:
@@ -102,9 +109,9 @@ def point(value: Any, runs: Sequence[Run], report: Report) -> Point:
     with np.errstate(over="ignore"):  # a run close to diverging may hold numbers whose square is not finite
         pace = float(np.concatenate(series).mean())
         if report.spread == "interval":
-            ends = [float(found[-report.last :].mean()) for found in series]
+            ends = [float(_ends(run, report).mean()) for run in runs]
             return _interval(value, {run.setting.seed: x for run, x in zip(runs, ends, strict=True)}, pace, report)
-        tail = np.concatenate([found[-report.last :] for found in series])[:, None]
+        tail = np.concatenate([_ends(run, report) for run in runs])[:, None]
         mean, low, high = (float(x[0]) for x in spread(tail, "std", report.log))
         return Point(value, mean, float(tail.std()), low, high, pace, len(runs), 0)
 

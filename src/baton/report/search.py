@@ -5,7 +5,7 @@ from typing import Any
 
 from baton.report import words
 from baton.report.grid import Found, Panel, panels
-from baton.search.rules import Choice, Stage, asked, scored
+from baton.search.rules import Choice, Stage, asked, scored, shorter
 from baton.study import Study, Tune
 
 METHODS = {  # how a value is found, with the keys of [tune] to be filled in
@@ -99,12 +99,17 @@ def search_caption(study: Study, rows: Sequence[Row]) -> str:
     """What the scores are, how a value was chosen, and what it cost."""
     tune, report = asked(study).tune, study.report
     metric = words.metric(scored(study))
-    short = f" ({tune.last} in short runs)" if tune.method != "simple" and tune.last != report.last else ""
-    first = (
-        f"{metric[0].upper()}{metric[1:]} with seed {study.search_seed}, mean over {words.last(report.last)}{short}."
-    )
+    last = words.averaged(study, study.settings, report.last)
+    begun = [shorter(s, rounds) for s in study.settings[:1] for row in rows for rounds in _short(row)]
+    short = f" (in short runs over {words.averaged(study, begun, tune.last)})" if begun else ""
+    first = f"{metric[0].upper()}{metric[1:]} with seed {study.search_seed}, mean over {last}{short}."
     how = found_how(tune)
     return f"{first} {how[0].upper()}{how[1:]}. Bold: kept. {totals(rows)}"
+
+
+def _short(row: Row) -> list[int]:
+    """The rounds of the stages of a search that come before its last one."""
+    return [stage["rounds"] for stage in row["stages"][:-1] if stage["scores"]]
 
 
 def found_how(tune: Tune) -> str:

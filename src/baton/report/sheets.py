@@ -122,7 +122,7 @@ def caption(study: Study, sheet: Sheet) -> tuple[str, str]:
     else:
         title = f"{metric_name(sheet.metrics[0])} at the end against {LONG.get(field, field)}{where}"
         which = "95 % interval over seeds, of" if report.spread == "interval" else "standard deviation over seeds and"
-        note = f"Mean and {which} {words.last(report.last)}; ringed: the best."
+        note = f"Mean and {which} {words.averaged(study, study.settings, report.last)}; ringed: the best."
         if any(panel.published for panel in sheet.panels):
             note += " Stars: the paper's."
     if report.log:

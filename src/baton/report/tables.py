@@ -137,14 +137,14 @@ def caption(study: Study) -> str:
 def averaged(study: Study) -> str:
     """What is averaged: the metric, the seeds and the evaluations."""
     metric = words.metric(study.report.metric)
-    seeds, last = len(study.values("seed")), words.last(study.report.last)
+    seeds, last = len(study.values("seed")), words.averaged(study, study.settings, study.report.last)
     first = f"{metric[0].upper()}{metric[1:]}"
     if study.report.spread == "paper":
         return f"{first}: mean ± standard deviation over {words.counted(seeds, 'seed')} and {last}"
     if seeds < 2:
         return f"{first}: one seed, so that there is no interval and no winner; mean over {last}"
     kind = "geometric mean and its" if study.report.log else "mean ±"
-    each = last if study.report.last == 1 else f"the mean over {last}"
+    each = last if last == words.last(1) else f"the mean over {last}"
     return f"{first}: {kind} 95 % interval over {words.counted(seeds, 'seed')}, of each {each}"
 
 

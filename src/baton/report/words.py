@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from baton.names import split
-from baton.setting import ROOMS
+from baton.setting import ROOMS, Setting
 from baton.store.columns import EXACT
-from baton.study import Study
+from baton.study import Study, measured
 
 METRICS = {
     "test_loss": "test loss",
@@ -181,6 +181,13 @@ def counted(n: int, what: str) -> str:
 def last(n: int) -> str:
     """`the last evaluation`, `the last 3 evaluations`."""
     return "the last evaluation" if n == 1 else f"the last {n} evaluations"
+
+
+def averaged(study: Study, settings: Iterable[Setting], most: int) -> str:
+    """Return what is averaged of these runs: `the last 3 evaluations`, or `the last 2 to 10 evaluations`."""
+    counts = {measured.averaged(s, study.report.metric, most) for s in settings}
+    low, high = min(counts), max(counts)
+    return last(high) if low == high else f"the last {low} to {high} evaluations"
 
 
 def as_csv(lines: Iterable[Sequence[Any]]) -> bytes:

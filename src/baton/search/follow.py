@@ -13,6 +13,7 @@ from baton.search.rules import MISSING, Choice, Missing, Read, asked, cells, sco
 from baton.setting import Setting
 from baton.store import Store, write
 from baton.study import Study
+from baton.study.measured import averaged
 
 
 def reader(store: Store, metric: str) -> Read:
@@ -34,7 +35,7 @@ def reader(store: Store, metric: str) -> Read:
         if not runs:
             return MISSING
         rounds, values, diverged = series(runs[min(runs)])
-        kept = values[rounds <= setting.rounds][-last:]
+        kept = values[(rounds > 0) & (rounds <= setting.rounds)][-averaged(setting, metric, last) :]
         if (diverged is not None and diverged <= setting.rounds) or not len(kept) or not np.isfinite(kept).all():
             return None
         return float(kept.mean())

@@ -43,6 +43,20 @@ def _check(key: str, name: str, settings: Sequence[Setting], load: bool) -> None
     raise BadInput(f"[report] {key}: no metric {name!r}; {nearest(name, dict.fromkeys(every))}")
 
 
+def averaged(setting: Setting, metric: str, last: int) -> int:
+    """Return how many of a run's last evaluations are averaged: at most `last`, and at most half of all.
+
+    The one at round 0 is of the untrained model, and does not count.
+    """
+    every = 1 if metric in EXACT else setting.eval_every
+    return at_most_half(-(-setting.rounds // every), last)
+
+
+def at_most_half(count: int, last: int) -> int:
+    """Return the smaller one of `last` and half of so many evaluations, at least 1."""
+    return max(1, min(last, count // 2))
+
+
 def label(name: str) -> str:
     """Return the metric of a column: auc of `test_auc`, `site_auc_worst` and `validation_site_auc_worst`, else ""."""
     where, _, rest = name.partition("_")

@@ -7,6 +7,7 @@ from baton.algorithms import ALGORITHMS, called
 from baton.names import option, replaced
 from baton.rates import RATES
 from baton.setting import Setting
+from baton.study.measured import averaged
 from baton.study.tables import Report, Tune
 
 Groups = dict[str, list[Setting]]
@@ -36,8 +37,14 @@ def scaled(
         every = max(s.eval_every for s in settings)
         short = _fewer(tune.short, every, scale)
         tune = tune.model_copy(update={"short": short, "last": max(1, round(tune.last * scale))})
-    said = Scaled(scale, rounds, (len(before), len(kept)), (report.last, last))
+    averages = _averaged(groups, report.metric, report.last), _averaged(small, report.metric, last)
+    said = Scaled(scale, rounds, (len(before), len(kept)), averages)
     return small, tune, report.model_copy(update={"last": last}), said
+
+
+def _averaged(groups: Groups, metric: str, last: int) -> int:
+    """Return how many evaluations are averaged, where runs of several lengths differ in it the most of them."""
+    return max(averaged(s, metric, last) for own in groups.values() for s in own)
 
 
 def _smaller(settings: list[Setting], scale: float) -> list[Setting]:
