@@ -203,3 +203,11 @@ def test_what_a_data_set_calls_for() -> None:
     assert metrics.wanted("", data(0)) == ["mse", "r2"]
     assert metrics.wanted("", data(0)._replace(y=torch.zeros(1, dtype=torch.int64))) == []  # quadratics
     assert math.isnan(float(built("auc", 2).of(torch.zeros(1, 1, 2), torch.zeros(1, dtype=torch.int64), None)))
+
+
+def test_a_plain_function_inside_a_metric_is_taken_of_every_lane() -> None:
+    draw = torch.Generator().manual_seed(3)
+    outputs, labels = torch.randn(2, 50, 2, generator=draw), torch.randint(0, 2, (50,), generator=draw)
+    plain, said = (metrics.build([f"user_modules:{name}"], data(2))[name] for name in ("confident", "unsure"))
+    np.testing.assert_allclose(said.of(outputs, labels, None), 1 - plain.of(outputs, labels, None))
+    assert (plain.best, said.best) == (None, "min")

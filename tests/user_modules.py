@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy, dropout
 from baton.algorithms import Algorithm, State
 from baton.datasets import Dataset, base, digits
 from baton.datasets.images import Normaliser, crop_and_flip
+from baton.metrics import Metric
 
 
 def tiny(shape: tuple[int, ...], classes: int, *, width: int = 8) -> nn.Module:
@@ -214,6 +215,11 @@ def one_logit(shape: tuple[int, ...], classes: int, *, width: int = 1) -> nn.Mod
 def confident(task, *, above: float = 0.5):  # noqa: ARG001
     """A metric of one's own: the share of rows whose likeliest class has more than so much."""
     return lambda outputs, labels: float((outputs.softmax(-1).amax(-1) > above).double().mean())  # noqa: ARG005
+
+
+def unsure(task, *, above: float = 0.5):
+    """The same of the other rows, of which less is better."""
+    return Metric(lambda outputs, labels: 1 - confident(task, above=above)(outputs, labels), best="min")
 
 
 def alone() -> Algorithm:

@@ -80,9 +80,9 @@ def sure(task):
     return lambda outputs, labels: float(outputs.softmax(-1).amax(-1).mean())
 
 def unsure(task):
-    def share(outputs, labels):
-        return float(1 - outputs.softmax(-1).amax(-1).mean())
-    return Metric(share, best="min")
+    def of(outputs, labels, weight=None):
+        return (1 - outputs.double().softmax(-1).amax(-1)).mean(1)
+    return Metric(of, best="min")
 """
 
 

@@ -9,6 +9,7 @@ from baton.advice.measure import Measure, of_setting
 from baton.advice.verdict import Verdict, verdict
 from baton.setting import Setting
 from baton.store import Store
+from baton.store.columns import held_back
 
 
 class Asked(NamedTuple):
@@ -30,7 +31,7 @@ def ask(
 ) -> Asked:
     """Short runs of the algorithms, or of the candidates where none are given; rates by samples that were held back."""
     by = of_setting(setting)
-    held, specs = probe.held(by.metric), probe.tried(setting, algorithms)
+    held, specs = held_back(by.metric), probe.tried(setting, algorithms)
     wanted = budget.spend(setting, by, limit, seeds, specs, train, lambda: search.reader(store, held))
     last = probe.last(wanted[0], by.metric)
     scores, chosen = search.reader(store, by.metric), search.reader(store, held)

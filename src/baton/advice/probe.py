@@ -10,7 +10,7 @@ from baton.errors import BadInput
 from baton.names import split
 from baton.search.rules import Missing, Read, shorter
 from baton.setting import Setting
-from baton.store.columns import EXACT
+from baton.store.columns import EXACT, held_back
 
 SIDES = ("sequential", "parallel")
 RATES = tuple(10 ** (power / 2) for power in range(-6, 1))  # 10^-3 ... 10^0 in half decades
@@ -37,14 +37,9 @@ def runs(
         for lr in RATES
     ]
     fixed = {**setting.model_dump(), "rounds": rounds}
-    if held(metric) != metric and not setting.validation:
+    if held_back(metric) != metric and not setting.validation:
         fixed["validation"] = HELD
     return [Setting(**{**fixed, **point, "seed": setting.seed + i}) for point in grid for i in range(seeds)]
-
-
-def held(metric: str) -> str:
-    """What rates are chosen by: the same metric on samples that were held back, where it is a test set's."""
-    return metric.replace("test_", "validation_", 1)
 
 
 def tried(setting: Setting, given: Sequence[str] = ()) -> list[str]:

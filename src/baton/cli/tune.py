@@ -95,6 +95,7 @@ def _next(todo: list[Any]) -> str:
 def _print(study: "Study", found: "list[Choice]") -> None:
     """Cell by cell: what every candidate scored, what was kept and why."""
     from baton.report.words import told
+    from baton.search.rules import on_test_set
 
     fields = [field for field in found[0].cell.fields if len({str(c.cell.fields[field]) for c in found}) > 1]
     for choice in found:
@@ -106,6 +107,8 @@ def _print(study: "Study", found: "list[Choice]") -> None:
             print(f"         kept: {'; '.join(stage.kept) or 'none'} ({stage.why})")
         for s in choice.missing[:1]:
             print(f"  waits for {many(len(choice.missing), 'run')} of {many(s.rounds, 'round')}")
+    if on_test_set(study):
+        print("chosen on the test set, as [tune] on = 'test' says")
     spent, full = sum(c.spent for c in found), sum(c.full for c in found)
     so_far = " so far" if any(c.missing for c in found) else ""
     print(f"searched with {spent:,} SGD steps{so_far}, {100 * spent / full:.0f}% of the whole grid's {full:,}")

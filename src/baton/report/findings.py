@@ -7,6 +7,7 @@ from typing import Any
 from baton.report import verdicts, words
 from baton.report.apart import ranked, unit
 from baton.report.grid import Panel, ahead_together
+from baton.search.rules import on_test_set
 from baton.study import Report, Study
 from baton.verdict import words as verdict
 
@@ -18,6 +19,8 @@ def findings(study: Study, panels: Sequence[Panel]) -> list[str]:
     for figure in dict.fromkeys(panel.figure for panel in panels):
         told = _finding(study, [panel for panel in panels if panel.figure == figure])
         found.append(f"{words.called(study, field, figure)}: {told}" if field else _sentence(told))
+    if found and on_test_set(study) and len(study.values(study.report.lines)) > 1:
+        found[-1] += f" Each line's {' and '.join(study.swept)} was chosen on the test set."
     return found
 
 

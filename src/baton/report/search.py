@@ -5,7 +5,7 @@ from typing import Any
 
 from baton.report import words
 from baton.report.grid import Found, Panel, panels
-from baton.search.rules import Choice, Stage, asked, scored, shorter
+from baton.search.rules import Choice, Stage, asked, on_test_set, scored, shorter
 from baton.study import Study, Tune
 
 METHODS = {  # how a value is found, with the keys of [tune] to be filled in
@@ -104,7 +104,8 @@ def search_caption(study: Study, rows: Sequence[Row]) -> str:
     short = f" (in short runs over {words.averaged(study, begun, tune.last)})" if begun else ""
     first = f"{metric[0].upper()}{metric[1:]} with seed {study.search_seed}, mean over {last}{short}."
     how = found_how(tune)
-    return f"{first} {how[0].upper()}{how[1:]}. Bold: kept. {totals(rows)}"
+    seen = "Chosen on the test set. " if on_test_set(study) else ""
+    return f"{first} {seen}{how[0].upper()}{how[1:]}. Bold: kept. {totals(rows)}"
 
 
 def _short(row: Row) -> list[int]:

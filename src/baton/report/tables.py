@@ -9,7 +9,7 @@ from baton.report import words
 from baton.report.curves import Curve, Point, swept
 from baton.report.grid import Panel, ahead
 from baton.report.search import found_how, place, search_files, search_rows
-from baton.search.rules import scored
+from baton.search.rules import on_test_set, scored
 from baton.setting import Setting
 from baton.study import Study
 
@@ -152,18 +152,12 @@ def chosen_how(study: Study) -> str:
     """Which value of the swept fields the numbers belong to."""
     fields = " and ".join(study.swept)
     if study.tune is None:
-        seen = study.report.spread == "interval" and study.report.metric.startswith("test_")
-        own = ", chosen by the test set itself; [tune] chooses by other samples" if seen and _several(study) else ""
-        return f"best {fields}{own}"
+        return f"best {fields}{', chosen on the test set' if on_test_set(study) else ''}"
     if study.tune.method == "paper":
         return f"{fields} that the paper took"
-    where = " on samples held back from training" if scored(study).startswith("validation_") else ""
+    held = " on samples held back from training" if scored(study).startswith("validation_") else ""
+    where = ", chosen on the test set" if on_test_set(study) else held
     return f"{fields} that a search with seed {study.search_seed} found{where} ({found_how(study.tune)})"
-
-
-def _several(study: Study) -> bool:
-    """Whether there is anything to choose from."""
-    return any(len(study.values(field)) > 1 for field in study.swept)
 
 
 def bold(study: Study) -> str:

@@ -20,6 +20,7 @@ METRICS = {
     "test_accuracy": "test accuracy (%)",
     "validation_loss": "loss on what clients hold back",
     "validation_accuracy": "accuracy on what clients hold back (%)",
+    "validation_rows": "samples that clients hold back",
     "train_loss": "training loss of the participants",
     "train_accuracy": "training accuracy of the participants (%)",
     "train_random_loss": "training loss of random clients",
@@ -62,6 +63,9 @@ OVER = {"mean": "mean over sites", "worst": "the worst site", "best": "the best 
 def metric(name: str) -> str:
     """A metric in words: `test AUC`, `AUC, the worst site`."""
     where, _, rest = name.partition("_")
+    if where == "validation" and name not in METRICS:
+        own = metric(rest) if rest.startswith(("site_", "class_")) else MEASURES.get(rest, rest)
+        return f"{own} on what clients hold back"
     if name in METRICS or where not in ("test", "site", "class"):
         return METRICS.get(name, name)
     label, _, statistic = rest.rpartition("_")

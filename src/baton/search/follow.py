@@ -28,6 +28,11 @@ def reader(store: Store, metric: str) -> Read:
             raise BadInput(f"tune: run {run_id} has no {metric!r} to choose by; {known}")
         found = run.metrics[metric]
         taken = ~np.isnan(found)
+        if not taken.any() and run.diverged is None:
+            right = "a larger share, or [tune] by = 'loss'"
+            raise BadInput(
+                f"tune: got no {metric!r} from the rows of run {run_id}, which cannot tell it; expected {right}"
+            )
         return run.metrics["round"][taken], found[taken], run.diverged
 
     def read(setting: Setting, last: int) -> float | Missing | None:

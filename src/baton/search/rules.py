@@ -13,6 +13,7 @@ from baton.clients import steps
 from baton.errors import BadInput, nearest
 from baton.search import match
 from baton.setting import Setting
+from baton.store.columns import held_back
 from baton.study import Study, Tune
 from baton.study.fields import value
 
@@ -88,11 +89,20 @@ def asked(study: Study) -> Asked:
 
 
 def scored(study: Study) -> str:
-    """What candidates are chosen by: the study's metric, or the loss, on samples held back where it is a test set's."""
+    """What candidates are chosen by: the study's metric, or the loss; on samples held back, unless [tune] says test."""
     if study.tune is None:
         return study.report.metric
     metric = "test_loss" if study.tune.by == "loss" else study.report.metric
-    return metric.replace("test_", "validation_", 1) if study.tune.on == "validation" else metric
+    return held_back(metric) if study.tune.on == "validation" else metric
+
+
+def on_test_set(study: Study) -> bool:
+    """Whether the swept values are chosen by test rows, by a search that says so or for want of one."""
+    if study.tune is None:
+        chooses = any(len(study.values(field)) > 1 for field in study.swept)
+    else:
+        chooses = study.tune.method != "paper"
+    return chooses and held_back(scored(study)) != scored(study)
 
 
 def tried(study: Study, setting: Setting) -> Setting:

@@ -15,13 +15,22 @@ from baton import metrics
 from baton.clients import Clients
 from baton.datasets import Dataset
 from baton.metrics import PER_CLASS, Metric, predicted
+from baton.metrics.base import lost_rows
 from baton.notice import once
 from baton.setting import Setting
 from baton.simulate.per_site import Sites, Values, by_site, over_sites, sites
-from baton.store.columns import SITE
+from baton.store.columns import SITE, held_back
 from baton.store.sites import Measured
 
 NUMBERS = 8_000_000  # outputs that are looked at together
+
+
+class HeldRows(NamedTuple):
+    """The samples that clients hold back, of every partition; -1: none."""
+
+    places: Tensor  # [P, T] in the pool
+    owner: Tensor  # [P, T] the client of each
+    labels: Tensor  # [N] of the pool
 
 
 class Asked(NamedTuple):
@@ -50,6 +59,37 @@ class Asked(NamedTuple):
             size = max(1, NUMBERS // max(1, outputs[0].numel()))
             for some in lanes.split(size):
                 self._fill(found, outputs[some].cpu(), some, d, None if known is None else known[d])
+        return found
+
+    def of_held(self, outputs: Tensor, rows: HeldRows) -> Values:
+        """The same of the samples that clients hold back, from what lanes put out for them [L, T, ...].
+
+        A site's rows are those that it holds back itself.
+        """
+        found: Values = {}
+        size = max(1, NUMBERS // max(1, outputs[0].numel()))
+        for p in sorted(set(self.partition.tolist())):
+            there = rows.places[p] >= 0
+            labels = rows.labels[rows.places[p][there].to(rows.labels.device)].cpu()
+            where = None if self.sites is None else self.sites.held_by(rows.owner[p][there])
+            for lanes in (self.partition == p).nonzero().squeeze(1).split(size):
+                mine = outputs[lanes.to(outputs.device)].cpu()[:, there]
+                for name, values in self._of_rows(mine, labels, where).items():
+                    found.setdefault(name, np.full(len(self.of_lane), np.nan))[lanes.numpy()] = values
+        return found
+
+    def _of_rows(self, outputs: Tensor, labels: Tensor, where: Sites | None) -> Values:
+        """Of some lanes' rows held back; where: whose they are."""
+        found: Values = {}
+        for label, metric in self.metrics.items():
+            found[f"validation_{label}"] = metric.of(outputs, labels, None).numpy()
+            if where is not None:
+                each = by_site(metric, where, outputs, labels, 0, torch.zeros(len(outputs), dtype=torch.int64))
+                found |= {held_back(name): x for name, x in over_sites(label, each, metric.best).items()}
+        if self.classes:
+            right = torch.where(lost_rows(outputs), torch.nan, (predicted(outputs) == labels).double())
+            for c in range(self.classes):
+                found[f"validation_class_{c}_accuracy"] = 100 * right[:, labels == c].mean(1).numpy()
         return found
 
     def _fill(self, found: Values, outputs: Tensor, lanes: Tensor, d: int, known: Tensor | None) -> None:

@@ -13,7 +13,7 @@ from baton.legs import Legs
 from baton.metrics import predicted
 from baton.metrics.base import lost_rows
 from baton.simulate import personal as own
-from baton.simulate.asked import Asked
+from baton.simulate.asked import Asked, HeldRows
 from baton.store.sites import Measured
 
 Values = dict[str, NDArray[np.float64]]  # metric -> [L]; of sites [L, k]
@@ -46,7 +46,7 @@ class Evaluator:
         """
         found = self.on_test(params, personal)
         if self.clients.held is not None:
-            found |= self._named("validation", self._held(params, self.clients.held, personal))
+            found |= self.on_held(params, self.clients.held, personal)
         train = self._train(params, participants, personal)
         found |= self._named("train", train)
         total = self.clients.start.shape[1] - 1
@@ -76,6 +76,16 @@ class Evaluator:
         found = self._named("test", self._test(params, outputs))
         return found if asked is None or outputs is None else found | asked.of(torch.cat(outputs, 1))
 
+    def on_held(self, params: Params, held: Tensor, personal: Params | None = None) -> Values:
+        """Loss, accuracy and what is asked, of the samples [P, T] that clients hold back, and how many they are."""
+        outputs: list[Tensor] | None = None if self.asked is None else []
+        sums = self._held(params, held, personal, outputs)
+        found = self._named("validation", sums) | {"validation_rows": _numpy(sums[2])}
+        if self.asked is None or outputs is None or self.clients.held_by is None:
+            return found
+        rows = HeldRows(held.cpu(), self.clients.held_by.cpu(), self.clients.y)
+        return found | self.asked.of_held(torch.cat(outputs, 1), rows)
+
     @property
     def measured(self) -> Measured | None:
         """The sites whose metrics are taken; None: none are."""
@@ -99,17 +109,25 @@ class Evaluator:
         of_lane = self.of_lane.cpu()
         return self._named("test", self._add(outputs, self.clients.test_y.cpu()[of_lane], known[of_lane]))
 
-    def _held(self, params: Params, held: Tensor, personal: Params | None) -> Tensor:
-        """Of samples held back [P, T], each told by the model that its client uses."""
+    def _held(self, params: Params, held: Tensor, personal: Params | None, keep: list[Tensor] | None = None) -> Tensor:
+        """Of samples held back [P, T], each told by the model that its client uses; keep: takes the outputs."""
         own_rows, pool = held[0] if len(held) == 1 else held[self.lanes.partition], self.clients
         places, there = own_rows.clamp(min=0), own_rows >= 0
         if personal is None or pool.held_by is None:
-            return self._sums(params, pool.x, pool.y, places, there)
+            return self._sums(params, pool.x, pool.y, places, there, keep)
         whose, every = pool.held_by[self.lanes.partition], torch.arange(len(self.lanes.seed), device=held.device)
-        each = [
-            self._sums(own.of_client(personal, every, torch.full_like(every, m)), pool.x, pool.y, places, whose == m)
-            for m in range(pool.start.shape[1] - 1)
-        ]
+        each, outputs = [], None
+        for m in range(pool.start.shape[1] - 1):
+            model, mine = own.of_client(personal, every, torch.full_like(every, m)), whose == m
+            blocks: list[Tensor] | None = None if keep is None else []
+            each.append(self._sums(model, pool.x, pool.y, places, mine, blocks))
+            if blocks:
+                made = torch.cat(blocks, 1)
+                outputs = (
+                    made if outputs is None else made.where(mine.view(*mine.shape, *[1] * (made.dim() - 2)), outputs)
+                )
+        if keep is not None and outputs is not None:
+            keep.append(outputs)
         return torch.stack(each).sum(0)
 
     def _train(self, params: Params, chosen: Tensor, personal: Params | None) -> Tensor:

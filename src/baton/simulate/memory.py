@@ -128,7 +128,8 @@ def _measured(setting: Setting, data: Dataset, width: int) -> int:
     specs = metrics.wanted(setting.metrics, data)
     metrics.build(specs, data)  # says which cannot be
     taken = 2 + setting.rounds // setting.eval_every
-    return 2 * len(data.test_y) * width + 4 * taken * min(setting.clients, MOST) * len(specs) if specs else 0
+    rows = len(data.test_y) + round(setting.validation * len(data.y))
+    return 2 * rows * width + 4 * taken * min(setting.clients, MOST) * len(specs) if specs else 0
 
 
 def _now(setting: Setting) -> Now:

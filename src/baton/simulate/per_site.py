@@ -37,6 +37,13 @@ class Sites(NamedTuple):
         mine = self.owner[data] == site if self.owner is not None else self.held[partition, site][labels]
         return mine.nonzero().squeeze(1)
 
+    def held_by(self, owner: Tensor) -> "Sites":
+        """The same sites with other rows: those that they hold back, owner [n] being each row's client."""
+        k = len(self.client)
+        place = torch.full((self.total,), k).index_copy_(0, self.client, torch.arange(k))[owner]
+        count = torch.bincount(place, minlength=k + 1)[:k]
+        return self._replace(owner=place.unsqueeze(0), rows_of=count.unsqueeze(0), how=OWN)
+
     @property
     def said(self) -> str:
         """What a person should know to read the numbers."""

@@ -12,7 +12,7 @@ MEASURED = (  # at every evaluation
     "train_random_accuracy",
 )
 EXACT = ("distance", "objective_gap")  # of quadratics, at every round
-HELD = ("validation_loss", "validation_accuracy")  # at every evaluation, where samples are held back
+HELD = ("validation_loss", "validation_accuracy", "validation_rows")  # at every evaluation, where samples are held back
 BYTES = ("bytes_up", "bytes_down", "bytes_peer")  # sent since the run began, at every evaluation
 REAL = (  # at real sites, since the run began, at every evaluation: bytes, seconds, and legs that did not come back
     "real_bytes_up",
