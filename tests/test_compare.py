@@ -21,7 +21,6 @@ import handmade
 from baton import study
 from baton.cli import app
 from baton.comparison import made, of_runs
-from baton.comparison.trained import wider
 from baton.errors import BadInput
 from baton.report import findings, grid, report, tables, verdicts
 from baton.report.built import build
@@ -237,7 +236,6 @@ def test_the_grid_is_made_wider_where_the_best_lies_at_its_end(tmp_path: Path) -
     found = baton.compare(seeds=1, runs=tmp_path, quiet=True, clients=10, rounds=4)
     assert max(found.study.values("lr")) > 0.3
     assert all(line.edge != "smallest" for line in found.lines)
-    assert wider([0.01, 0.1], []) == []
     given = baton.compare(seeds=1, lrs=[0.01, 0.03], runs=tmp_path, quiet=True, clients=10, rounds=4)
     assert given.study.values("lr") == [0.01, 0.03]
     assert any("beyond" in note for note in given.notes)

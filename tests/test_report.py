@@ -30,7 +30,7 @@ def make(name: str = "small", **changes: Any) -> Study:
         "base": {"rounds": 8, "eval_every": 2},
         "axes": {"algorithm": ["sequential", "parallel"], "lr": [0.1, 0.5], "seed": [1, 2]},
         "groups": {"one": {"partition": "iid"}, "two": {"partition": "exdir:C=2,alpha=10"}},
-        "report": {"last": 3, "spread": "paper"},
+        "report": {"last": 2, "spread": "paper"},
     }
     for key, value in changes.items():
         table[key] = {**table[key], **value} if key in ("base", "axes", "report") else value
@@ -58,7 +58,7 @@ def series(setting: Setting) -> list[float]:
 def fill(store: Store, *studies: Study) -> Store:
     for each in studies:
         for setting in each.settings:
-            put(store, setting, series(setting))
+            put(store, setting, series(setting), metric=each.report.metric)
     return store
 
 
@@ -76,7 +76,7 @@ def test_best_value_and_summary_are_those_computed_by_hand(store: Store) -> None
     panel = first(shown, fill(store, shown))
     for line, best in (("sequential", 0.1), ("parallel", 0.5)):
         runs = [s for s in shown.groups["one"] if (s.algorithm, s.lr) == (line, best)]
-        last = np.array([series(s)[-3:] for s in runs])
+        last = np.array([series(s)[-2:] for s in runs])
         found = panel.curves[line]
         assert found.best is not None
         assert (found.best.value, found.best.seeds, found.complete, found.wanted) == (best, 2, 4, 4)
@@ -97,21 +97,21 @@ def test_shading_from_smallest_to_largest(store: Store) -> None:
 
 
 def test_smallest_wins_where_smaller_is_better(store: Store) -> None:
-    shown = make(report={"best": "min"})
+    shown = make(report={"metric": "test_loss"})
     found = first(shown, fill(store, shown))
     assert [c.best.value for c in found.curves.values() if c.best] == [0.5, 0.1]
     assert grid.ahead(found, shown.report) == "parallel"
 
 
-@pytest.mark.parametrize(("best", "winner", "other"), [("max", 0.1, 0.5), ("min", 0.5, 0.1)])
+@pytest.mark.parametrize(("metric", "winner", "other"), [("test_accuracy", 0.1, 0.5), ("test_loss", 0.5, 0.1)])
 @pytest.mark.parametrize(("end", "diverged"), [(50.0, 7), (np.inf, -1), (np.nan, -1)])
 def test_a_value_that_lost_a_run_never_wins(
-    store: Store, best: str, winner: float, other: float, end: float, diverged: int
+    store: Store, metric: str, winner: float, other: float, end: float, diverged: int
 ) -> None:
-    shown = make(report={"best": best})
+    shown = make(report={"metric": metric})
     fill(store, shown)
     lost = next(s for s in shown.groups["one"] if (s.algorithm, s.lr, s.seed) == ("sequential", winner, 2))
-    put(store, lost, [50.0, 50, 50, 50, end], diverged)
+    put(store, lost, [50.0, 50, 50, 50, end], diverged, metric)
     found = first(shown, store).curves["sequential"]
     assert found.best is not None
     assert found.best.value == other
@@ -200,12 +200,12 @@ def test_the_page_stands_on_its_own(store: Store, tmp_path: Path) -> None:
     assert "are missing" not in html
     rows = read_csv(page.parent / "small.csv")
     assert len(rows) == 4
-    last = np.array([series(s)[-3:] for s in small.groups["two"] if (s.algorithm, s.lr) == ("parallel", 0.5)])
+    last = np.array([series(s)[-2:] for s in small.groups["two"] if (s.algorithm, s.lr) == ("parallel", 0.5)])
     row = next(r for r in rows if (r["group"], r["algorithm"]) == ("two", "parallel"))
     assert float(row["mean"]) == pytest.approx(last.mean(), rel=1e-15)
     assert float(row["std"]) == pytest.approx(last.std(), rel=1e-15)
     assert (row["lr"], row["seeds"], row["diverged"], row["missing"], row["ahead"]) == ("0.5", "2", "0", "0", "0")
-    assert "| one | **83.00 ± 1.32** (lr 0.1) | 73.00 ± 1.32 (lr 0.5) |" in (page.parent / "small.md").read_text()
+    assert "| one | **83.75 ± 0.90** (lr 0.1) | 73.75 ± 0.90 (lr 0.5) |" in (page.parent / "small.md").read_text()
 
 
 def test_the_same_store_gives_the_same_bytes(store: Store, tmp_path: Path) -> None:

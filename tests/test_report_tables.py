@@ -33,6 +33,7 @@ from baton.study import Report, Study, fields
 
 Series = Callable[[Setting], Sequence[float] | None]  # one value an evaluation from round 0; None: not run
 SEQUENTIAL, PARALLEL = "sequential", "parallel"
+SEEN = "Each line's lr was chosen on the test set."
 
 
 def make(name: str = "small", **changes: Any) -> Study:
@@ -132,7 +133,7 @@ def test_a_layout_has_the_fields_where_they_were_asked_for(store: Store) -> None
             (f"73.50 ± {std}", False, 1),
         ],
     ]
-    assert made["caption"].endswith("at the best lr. Bold: better by more than 2.")
+    assert made["caption"].endswith("at the best lr, chosen on the test set. Bold: better by more than 2.")
     assert "over 2 seeds and the last 2 evaluations" in made["caption"]
     files = layout.files(shown, look(shown, store)[1])
     assert set(files) == {"small-layout.csv", "small-layout.md"}
@@ -230,7 +231,9 @@ def test_a_swept_field_may_have_columns_of_its_own(store: Store) -> None:
         *("60.00", "70.00", "80.00", "diverged", "90.00", "90.00", "20.00", "10.00"),
     ]
     assert [i for i, cell in enumerate(made["body"][0]) if cell["strong"]] == [6, 8, 9]  # what reads the same, too
-    assert made["caption"] == ("Test accuracy (%): mean over 1 seed and the last evaluation, by lr. Bold: the best lr.")
+    assert made["caption"] == (
+        "Test accuracy (%): mean over 1 seed and the last evaluation, by lr. Bold: the best lr, chosen on the test set."
+    )
 
 
 def test_any_field_can_be_swept_and_laid_out(store: Store) -> None:
@@ -286,6 +289,7 @@ def test_lines_and_figures_may_be_any_field(store: Store) -> None:
     assert findings.findings(shown, panels) == [
         "parallel: clip = 10 is ahead in 1 of 1 group.",
         "sequential: clip = 50 is ahead in 1 of 1 group.",
+        SEEN,
     ]
     assert columns(latex.files(shown, panels, found)["clips.tex"].decode()) == 5
 
@@ -726,7 +730,7 @@ def test_a_simple_search_tells_every_score(store: Store) -> None:
     assert head == ["group", "line", "stage", "rounds", "lr", "score", "kept", "why", "chosen"]
     assert [line[4:7] for line in lines] == [["0.1", "9.0", "0"], ["0.5", "41.0", "1"], ["1.0", "nan", "0"]]
     text = files["found-search.md"].decode()
-    assert "| lr = 0.1: 9.00; **lr = 0.5: 41.00**; lr = 1: diverged | best of 3 after 8 rounds | lr = 0.5 |" in text
+    assert "| lr = 0.1: 9.00; **lr = 0.5: 41.00**; lr = 1: diverged | best of 3 after 8 rounds | lr = 0.5" in text
     assert "The search takes 1,200 of the 1,200 SGD steps of the whole grid (100%)." in text
     assert "(lr 0.5, " in tables.to_md(shown, tables.rows(shown, panels)).decode()
     told = tables.caption(shown)
@@ -820,7 +824,7 @@ def test_a_line_whose_every_candidate_diverged_is_behind(store: Store, method: s
     )
     fill(store, both, lambda s: [1.0, math.nan] if s.algorithm == PARALLEL else growing(s.lr, s))
     found, panels = look(both, store)
-    assert findings.findings(both, panels) == ["Sequential is ahead in 1 of 1 group."]
+    assert findings.findings(both, panels) == ["Sequential is ahead in 1 of 1 group.", SEEN]
     row = next(row for row in tables.search_rows(both, found) if row["line"] == "parallel")
     assert row["best"] == "all diverged"
     cells = tables.rows(both, panels)[0]["cells"]

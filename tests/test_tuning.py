@@ -28,7 +28,7 @@ def make(rounds: int = 1600, **changes: Any) -> Study:
     table: dict[str, Any] = {
         "base": {"rounds": rounds, "eval_every": 4, "clients": 5, "participants": 2},
         "axes": {"lr": RATES, "seed": [1, 2, 3]},
-        "tune": {"method": "coarse-fine", "short": 400, "seed": 2},
+        "tune": {"method": "coarse-fine", "short": 400, "seed": 2, "extend": False},
         "report": {"last": 25},
     }
     for key, value in changes.items():
@@ -117,7 +117,7 @@ def test_an_option_is_searched_like_a_field() -> None:
         {"algorithm": "sequential"},
     ]
     table = {"base": {"rounds": 8}, "axes": {"lr": [0.1, 0.3], "seed": [1, 2]}, "cases": cases}
-    shown = study.parse("own", {**table, "tune": {"over": ["lr", "algorithm.server_lr"]}})
+    shown = study.parse("own", {**table, "tune": {"over": ["lr", "algorithm.server_lr"], "extend": False}})
     one, other = cells(shown)
     assert list(one.grid) == [f"lr = {lr}, algorithm.server_lr = {x}" for lr in (0.1, 0.3) for x in (0.5, 1)]
     assert (one.fields["algorithm"], other.fields["algorithm"]) == ("parallel:weighting=size", "sequential")

@@ -10,12 +10,15 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import baton
-from baton import clients, datasets, study
+import handmade
+from baton import clients, datasets, search, study
 from baton.cli import app
 from baton.errors import BadInput
 from baton.report.built import build, table_files
 from baton.report.findings import findings
-from baton.store import Store
+from baton.seam import State
+from baton.search.rules import cells
+from baton.store import History, Snapshot, Store
 
 pytestmark = pytest.mark.trust
 
@@ -165,3 +168,72 @@ def test_the_output_of_a_search_on_the_test_set_says_so(six: Path, tmp_path: Pat
     base = '[base]\ndataset = "breast_cancer"\nrounds = 4\n[axes]\nlr = [0.01, 0.1]\n'
     (tmp_path / "seen.toml").write_text(f'{base}[tune]\nmethod = "simple"\non = "test"\n')
     assert "chosen on the test set" in typed("tune", tmp_path / "seen.toml", "--runs", six, "-q")
+
+
+Told = dict[float, tuple[float, float]]  # by rate: the accuracy on what is held back, and the loss
+
+TIES: list[tuple[Told, str]] = [
+    ({0.01: (97, 0.3), 0.03: (97, 0.2), 0.1: (97, 0.1), 0.3: (90, 0.4)}, "lr = 0.1"),  # the least loss
+    ({0.01: (97, 0.3), 0.03: (96, 0.1), 0.1: (90, 0.4)}, "lr = 0.03"),  # one row of 100 is no difference
+    ({0.003: (80, 0.4), 0.01: (97, 0.1), 0.03: (97, 0.1), 0.1: (97, 0.1), 0.3: (80, 0.4)}, "lr = 0.03"),  # the middle
+]
+
+
+@pytest.mark.parametrize(("told", "best"), TIES)
+def test_rates_that_one_row_cannot_tell_apart_are_a_tie_that_is_named(told: Told, best: str, tmp_path: Path) -> None:
+    base = {"dataset": "breast_cancer", "rounds": 4, "eval_every": 1}
+    shown = study.parse("ties", {"base": base, "axes": {"lr": list(told), "seed": [1]}, "tune": {"method": "simple"}})
+    (cell,) = cells(shown)
+    for setting in cell.grid.values():
+        put(tmp_path, setting, *told[setting.lr])
+    (choice,) = search.choices(shown, Store(tmp_path))
+    assert choice.best == best
+    assert "tie" in choice.stages[-1].why
+
+
+def put(store: Path, setting: baton.Setting, accuracy: float, loss: float) -> None:
+    """A run by hand, of 100 rows that are held back."""
+    own = {
+        "validation_accuracy": [50.0, *[accuracy] * 4],
+        "validation_loss": [9.0, *[loss] * 4],
+        "validation_rows": [100.0] * 5,
+        "test_accuracy": [100.0 - accuracy] * 5,
+    }
+    history = {name: [(r, np.array([x])) for r, x in enumerate(values)] for name, values in own.items()}
+    at = Snapshot(4, State({"x": torch.zeros(1, 1)}), {}, torch.tensor([-1]), History(history))
+    handmade.finish(Store(store), setting, at)
+
+
+def test_the_output_and_the_page_name_a_tie(tmp_path: Path) -> None:
+    found = baton.compare(seeds=1, runs=tmp_path, quiet=True, dataset="breast_cancer", rounds=40, lrs=[0.1, 0.3])
+    assert sum("tie" in note for note in found.notes) == 2
+    assert "tie" in table_files(build(found.study, Store(tmp_path)))["compare-search.md"].decode()
+
+
+def short(lrs: str, **tune: str) -> str:
+    """A study of a few rounds, in which larger rates are better."""
+    lines = [f'{key} = "{x}"' for key, x in tune.items()]
+    base = f'[base]\ndataset = "breast_cancer"\nrounds = 8\neval_every = 1\n[axes]\nlr = [{lrs}]\nseed = [1]\n'
+    return "\n".join([base, "[tune]", *lines, ""])
+
+
+def test_a_best_rate_at_the_edge_of_the_grid_is_said(tmp_path: Path) -> None:
+    (tmp_path / "edge.toml").write_text(short("0.0001, 0.001", on="test", by="loss"))
+    assert "lr = 0.001 is the largest" in typed("tune", tmp_path / "edge.toml", "--runs", tmp_path / "runs", "-q")
+    shown = study.read(tmp_path / "edge.toml")
+    assert "lr = 0.001 is the largest" in table_files(build(shown, Store(tmp_path / "runs")))["edge-search.md"].decode()
+
+
+def test_a_curve_that_still_rises_is_said(tmp_path: Path) -> None:
+    (tmp_path / "rises.toml").write_text(short("0.0003, 0.001", on="test", by="loss"))
+    said = typed("tune", tmp_path / "rises.toml", "--runs", tmp_path / "runs", "-q")
+    assert "still getting better" in said
+
+
+def test_tune_tries_rates_beyond_a_grid_whose_best_is_its_last(tmp_path: Path) -> None:
+    (tmp_path / "more.toml").write_text(short("0.001, 0.003", by="loss"))
+    shown = study.read(tmp_path / "more.toml")
+    (choice,) = baton.tune(shown, tmp_path / "runs", quiet=True)
+    assert choice.chosen[0].lr > 0.003
+    table = table_files(build(shown, Store(tmp_path / "runs")))["more.md"].decode()
+    assert f"(lr {choice.chosen[0].lr:g})" in table  # the report follows the same search

@@ -94,6 +94,7 @@ def _next(todo: list[Any]) -> str:
 
 def _print(study: "Study", found: "list[Choice]") -> None:
     """Cell by cell: what every candidate scored, what was kept and why."""
+    from baton.report.search import doubts
     from baton.report.words import told
     from baton.search.rules import on_test_set
 
@@ -105,6 +106,8 @@ def _print(study: "Study", found: "list[Choice]") -> None:
             if stage.scores:
                 print(f"  {stage.rounds:>6,} rounds  " + "  ".join(_score(name, stage) for name in stage.scores))
             print(f"         kept: {'; '.join(stage.kept) or 'none'} ({stage.why})")
+        for doubt in doubts(study, choice):
+            print(f"         note: {doubt}")
         for s in choice.missing[:1]:
             print(f"  waits for {many(len(choice.missing), 'run')} of {many(s.rounds, 'round')}")
     if on_test_set(study):

@@ -21,10 +21,12 @@ def made(
     lrs: Sequence[float] = RATES,
     seeds: int = SEEDS,
     metric: str = "",
+    extend: bool = False,
 ) -> Study:
     """These algorithms on a setting's fields, seeds from the setting's own on; several rates are searched.
 
     A rate is chosen on samples that clients hold back, with the first seed; then all seeds train on everything.
+    extend: rates beyond these are tried where the best is the last of them.
     """
     if len(algorithms) < 2:
         raise BadInput(f"algorithm: {len(algorithms)} to compare; two or more, -a sequential -a parallel, are right")
@@ -37,7 +39,7 @@ def made(
     table: dict[str, Any] = {"title": " against ".join(algorithms), "base": base, "axes": axes}
     table["report"] = {"metric": found, "log": found in EXACT, "last": LAST}
     if len(lrs) > 1:
-        table["tune"] = {"method": "simple", "over": ["lr"], "last": LAST}
+        table["tune"] = {"method": "simple", "over": ["lr"], "last": LAST, "extend": extend}
     return parse("compare", table)
 
 

@@ -1,6 +1,6 @@
 """What a comparison came to."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from textwrap import wrap
@@ -12,6 +12,7 @@ from baton.report.built import Built
 from baton.report.curves import Curve
 from baton.report.grid import Panel, ahead
 from baton.report.tables import shown
+from baton.search.rules import Choice
 from baton.study import Study
 from baton.verdict import Apart, Difference
 
@@ -70,7 +71,7 @@ def compared(built: Built) -> Comparison:
     pairs = [Pair(names[a], names[b], d) for (a, b), d in panel.apart.items()]
     won = ahead(panel, report)
     said = findings.findings(study, [panel])[0]
-    notes = _notes(lines, panel.apart)
+    notes = [*_searched(study, built.found.choices, names), *_notes(lines, panel.apart)]
     return Comparison(report.metric, unit(report), lines, pairs, names.get(won), said, notes, study)
 
 
@@ -91,6 +92,16 @@ def _edge(study: Study, curve: Curve, panel: Panel, line: Any) -> str:
     if study.tune is None or len(rates) < 2:
         return ""
     return {rates[0]: "smallest", rates[-1]: "largest"}.get(curve.drawn[0].setting.lr, "")
+
+
+def _searched(study: Study, found: Sequence[Choice], names: Mapping[Any, str]) -> list[str]:
+    """What the search could not tell, line by line."""
+    said = []
+    for choice in found:
+        name = names[study.at(next(iter(choice.cell.final.values())), study.report.lines)]
+        said += [f"{name}: {choice.tie}"] if choice.tie else []
+        said += [f"{name}: still getting better at its end; more rounds may change the result"] if choice.rises else []
+    return said
 
 
 def _notes(lines: list[Line], apart: Apart) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from baton.errors import BadInput
+from baton.search import choices, extended
 from baton.search.past import look_back
 from baton.setting import Setting
 from baton.store import Run, Store
@@ -40,6 +41,7 @@ def choose(store: Store, study: Study | None) -> Choice:
     """The runs of a study that are in the store, finished or not; without a study, all of them."""
     if study is not None:
         look_back(study.settings, store)
+        study = extended(study, choices(study, store)) if study.tune else study
         settings = {s.run_id: s for s in study.settings if store.stamp(s.run_id)}
         if not settings:
             raise BadInput(f"export: no run of study {study.name!r} in {store.root}; 'baton sweep' trains them")

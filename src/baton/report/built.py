@@ -5,6 +5,7 @@ from typing import NamedTuple
 from baton.report import compare, grid, latex, layout, tables, verdicts, words
 from baton.report.grid import Answers, Found, Panel
 from baton.report.sheets import Sheet, sheets
+from baton.search import extended
 from baton.store import Store
 from baton.study import Study
 
@@ -23,6 +24,7 @@ class Built(NamedTuple):
 def build(study: Study, store: Store, live: bool = False, answers: Answers | None = None) -> Built:
     """What the store holds of a study, in order; answers: what test rows leave open, to tell lines apart."""
     found = grid.load(study, store, live)
+    study = extended(study, found.choices)
     panels = grid.panels(study, found)
     panels = grid.judged(study, panels, found, answers) if answers else panels
     beside = compare.rows(study, panels, found)

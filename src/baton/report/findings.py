@@ -20,7 +20,7 @@ def findings(study: Study, panels: Sequence[Panel]) -> list[str]:
         told = _finding(study, [panel for panel in panels if panel.figure == figure])
         found.append(f"{words.called(study, field, figure)}: {told}" if field else _sentence(told))
     if found and on_test_set(study) and len(study.values(study.report.lines)) > 1:
-        found[-1] += f" Each line's {' and '.join(study.swept)} was chosen on the test set."
+        found.append(f"Each line's {' and '.join(study.swept)} was chosen on the test set.")
     return found
 
 

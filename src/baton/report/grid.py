@@ -14,7 +14,7 @@ from baton.report.apart import Tested, apart, sampled, shown
 from baton.report.apart import leaders as apart_leaders
 from baton.report.curves import Curve, Search, curve
 from baton.report.reading import Reading
-from baton.search import choices, wanted
+from baton.search import choices, extended, wanted
 from baton.search.rules import Choice, cells
 from baton.setting import Setting
 from baton.store import Run, Store
@@ -53,11 +53,11 @@ def load(study: Study, store: Store, live: bool = False) -> Found:
     """What the store holds of a study; live: with what is still training, and though nothing may be there yet."""
     reading = store if isinstance(store, Reading) else Reading(store.root)
     reading.damaged.clear()
-    tried = [s for cell in cells(study) for s in cell.grid.values()] if study.tune else []
-    reading.relevant = {s.kin for s in (*study.settings, *tried)} if study.tune else ()
+    reading.relevant = ()
+    found = _search_so_far(study, reading) if study.tune else []
+    study, tried = extended(study, found), [s for choice in found for s in choice.cell.grid.values()]
     done = [s.run_id for s in (*study.settings, *tried) if reading.complete(s.run_id)]
     runs = {run_id: run for run_id in done if (run := reading.sound(run_id))}
-    found = choices(study, reading) if study.tune else []
     begun = _begun(study, reading, runs, found, live)
     if not live and not runs and not any(choice.stages for choice in found):
         raise BadInput(_nothing(study, reading))
@@ -66,6 +66,17 @@ def load(study: Study, store: Store, live: bool = False) -> Found:
             _measured(study, key, metric, [*runs.values(), *begun.values()])
     rows = _test_rows(study) if study.report.spread == "interval" else {}
     return Found(runs, found, wanted(found) if study.tune else study.settings, begun, dict(reading.damaged), rows)
+
+
+def _search_so_far(study: Study, reading: Reading) -> list[Choice]:
+    """A search as far as the store goes, the rates among them that it added itself."""
+    tried = [s for cell in cells(study) for s in cell.grid.values()]
+    whole, found = study, list[Choice]()
+    while not (relevant := {s.kin for s in (*whole.settings, *tried)}) <= set(reading.relevant):
+        reading.relevant = relevant
+        found = choices(study, reading)
+        tried, whole = [s for choice in found for s in choice.cell.grid.values()], extended(study, found)
+    return found
 
 
 def _begun(

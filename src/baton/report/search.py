@@ -28,8 +28,14 @@ def search_rows(study: Study, found: Found) -> list[Row]:
         fields = {name: {field: study.at(s, field) for field in names} for name, s in choice.cell.grid.items()}
         written = {name: ", ".join(f"{f} = {names[f][x]}" for f, x in own.items()) for name, own in fields.items()}
         stages = [_stage(study, stage, choice, fields, written) for stage in choice.stages]
-        first = {"group": place(study, panel), "line": labels[line], "stages": stages, "best": _best(choice, written)}
-        made.append({**first, "spent": choice.spent, "full": choice.full, "missing": len(choice.missing)})
+        first = {
+            "group": place(study, panel),
+            "line": labels[line],
+            "stages": stages,
+            "best": _best(choice, written),
+        }
+        cost = {"spent": choice.spent, "full": choice.full, "missing": len(choice.missing)}
+        made.append({**first, "doubts": doubts(study, choice), **cost})
     return made
 
 
@@ -61,6 +67,12 @@ def _best(choice: Choice, written: dict[str, str]) -> str:
     return f"not known yet: {words.counted(len(choice.missing), 'run')} to go" if choice.missing else "all diverged"
 
 
+def doubts(study: Study, choice: Choice) -> list[str]:
+    """Why another value may be better than the chosen one: the grid ends there, or training was cut short."""
+    edges = [f"{edge} of those tried; a better one may lie beyond" for edge in choice.edges(study.swept)]
+    return edges + ["it was still getting better at the end; more rounds may change the choice"] * choice.rises
+
+
 def search_files(study: Study, found: Found) -> dict[str, bytes]:
     """The whole search as CSV and Markdown, by file name; none where nothing is searched."""
     rows, stem = search_rows(study, found), f"{words.stem(study.name)}-search"
@@ -84,7 +96,7 @@ def _md(study: Study, rows: Sequence[Row]) -> bytes:
     body = []
     for row in rows:
         stages = [[str(stage["rounds"]), _scores(stage), stage["why"]] for stage in row["stages"]] or [["", "", ""]]
-        chosen = [""] * (len(stages) - 1) + [row["best"]]
+        chosen = [""] * (len(stages) - 1) + ["; ".join([row["best"], *row["doubts"]])]
         body += [[row["group"], row["line"], *told, best] for told, best in zip(stages, chosen, strict=True)]
     head = ["group", "line", "rounds", "scores", "kept", "chosen"]
     return f"{words.as_md(head, body)}\n{search_caption(study, rows)}\n".encode()
@@ -101,7 +113,8 @@ def search_caption(study: Study, rows: Sequence[Row]) -> str:
     metric = words.metric(scored(study))
     last = words.averaged(study, study.settings, report.last)
     begun = [shorter(s, rounds) for s in study.settings[:1] for row in rows for rounds in _short(row)]
-    short = f" (in short runs over {words.averaged(study, begun, tune.last)})" if begun else ""
+    other = words.averaged(study, begun, tune.last) if begun else last
+    short = f" (in short runs over {other})" if other != last else ""
     first = f"{metric[0].upper()}{metric[1:]} with seed {study.search_seed}, mean over {last}{short}."
     how = found_how(tune)
     seen = "Chosen on the test set. " if on_test_set(study) else ""

@@ -2,27 +2,72 @@
 
 import json
 from collections.abc import Sequence
-from functools import cache
+from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from baton.errors import BadInput, nearest
-from baton.search.rules import MISSING, Choice, Missing, Read, asked, cells, scored, search
+from baton.search.rules import MISSING, Beside, Choice, Missing, Read, asked, cells, scored, search
 from baton.setting import Setting
 from baton.store import Store, write
 from baton.study import Study
-from baton.study.measured import averaged
+from baton.study.measured import averaged, worth
 
 
 def reader(store: Store, metric: str) -> Read:
     """Scores from the store: a run that is there, or the beginning of a longer one."""
-    every = store.kin()
+    return Reader(store, metric)
 
-    @cache
-    def series(run_id: str) -> tuple[Any, Any, int | None]:
-        run = store.read(run_id)
+
+class Reader:
+    """Scores from the store, and what runs say beside them."""
+
+    def __init__(self, store: Store, metric: str) -> None:
+        self._store, self._metric, self._every = store, metric, store.kin()
+        self._known: dict[tuple[str, str], Series] = {}
+
+    def __call__(self, setting: Setting, last: int) -> float | Missing | None:
+        """The mean of a run's last evaluations."""
+        runs = self._runs(setting)
+        if not runs:
+            return MISSING
+        found = self._series(runs[min(runs)], self._metric)
+        kept = _ends(found, setting, self._metric, last)
+        if (
+            (found.diverged is not None and found.diverged <= setting.rounds)
+            or not len(kept)
+            or not np.isfinite(kept).all()
+        ):
+            return None
+        return float(kept.mean())
+
+    def beside(self, setting: Setting, last: int) -> Beside:
+        """What such a run says beside that."""
+        runs = self._runs(setting)
+        run_id = runs[min(runs)]
+        held, metrics = self._metric.startswith("validation_"), self._store.read(run_id).metrics
+        loss = "validation_loss" if held else "test_loss"
+        known = loss in metrics and not np.isnan(metrics[loss]).all()
+        mean = float(_ends(self._series(run_id, loss), setting, loss, last).mean()) if known else nan
+        own = self._series(run_id, self._metric)
+        rows = metrics.get("validation_rows")
+        row = worth(self._metric) / float(rows[0]) if held and rows is not None else 0.0
+        return Beside(mean, row, own.values[own.rounds <= setting.rounds].tolist())
+
+    def _runs(self, setting: Setting) -> dict[int, str]:
+        every = self._every.get(setting.kin, {})
+        return {rounds: run for rounds, run in every.items() if rounds >= setting.rounds}
+
+    def _series(self, run_id: str, metric: str) -> "Series":
+        if (run_id, metric) not in self._known:
+            self._known[run_id, metric] = self._read(run_id, metric)
+        return self._known[run_id, metric]
+
+    def _read(self, run_id: str, metric: str) -> "Series":
+        run = self._store.read(run_id)
         if metric not in run.metrics:
             known = nearest(metric, [name for name in run.metrics if name != "round"])
             raise BadInput(f"tune: run {run_id} has no {metric!r} to choose by; {known}")
@@ -33,25 +78,27 @@ def reader(store: Store, metric: str) -> Read:
             raise BadInput(
                 f"tune: got no {metric!r} from the rows of run {run_id}, which cannot tell it; expected {right}"
             )
-        return run.metrics["round"][taken], found[taken], run.diverged
+        return Series(run.metrics["round"][taken], found[taken], run.diverged)
 
-    def read(setting: Setting, last: int) -> float | Missing | None:
-        runs = {rounds: run for rounds, run in every.get(setting.kin, {}).items() if rounds >= setting.rounds}
-        if not runs:
-            return MISSING
-        rounds, values, diverged = series(runs[min(runs)])
-        kept = values[(rounds > 0) & (rounds <= setting.rounds)][-averaged(setting, metric, last) :]
-        if (diverged is not None and diverged <= setting.rounds) or not len(kept) or not np.isfinite(kept).all():
-            return None
-        return float(kept.mean())
 
-    return read
+class Series(NamedTuple):
+    """A metric of a run."""
+
+    rounds: NDArray[np.float64]  # at which it was taken
+    values: NDArray[np.float64]
+    diverged: int | None
+
+
+def _ends(found: Series, setting: Setting, metric: str, last: int) -> NDArray[np.float64]:
+    """The evaluations that are averaged, of a run or of its beginning."""
+    kept = (found.rounds > 0) & (found.rounds <= setting.rounds)
+    return found.values[kept][-averaged(setting, metric, last) :]
 
 
 def choices(study: Study, store: Store) -> list[Choice]:
     """What a search found, as far as the store goes."""
-    read = reader(store, scored(study))
-    return [search(study, cell, read) for cell in cells(study)]
+    read = Reader(store, scored(study))
+    return [search(study, cell, read, read.beside) for cell in cells(study)]
 
 
 def wanted(found: Sequence[Choice]) -> list[Setting]:
@@ -97,6 +144,7 @@ def _cell(choice: Choice) -> dict[str, Any]:
         "chosen": choice.best,
         "runs": [s.run_id for s in choice.chosen],
         "stages": [stage._asdict() for stage in choice.stages],
+        "rises": choice.rises,
         "steps": choice.spent,
         "steps_of_full_grid": choice.full,
     }

@@ -7,6 +7,8 @@ longer run of the next, so that training goes on from it.
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import Enum
+from math import isnan
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from baton.clients import steps
@@ -29,6 +31,17 @@ Scores = Mapping[str, float | None]  # a setting's key -> mean of the last evalu
 Read = Callable[[Setting, int], float | Missing | None]  # a run, and how many of its last evaluations to average
 
 
+class Beside(NamedTuple):
+    """What a run says beside its score."""
+
+    loss: float  # on the same samples, over the same evaluations; nan where it is not known
+    row: float  # what one of those samples is worth in the metric; 0 where it is no share of samples
+    curve: Sequence[float]  # the metric at every evaluation, round 0 the first
+
+
+ReadBeside = Callable[[Setting, int], Beside]  # as Read
+
+
 class Stage(NamedTuple):
     """Runs of one length, compared."""
 
@@ -36,6 +49,7 @@ class Stage(NamedTuple):
     scores: dict[str, float | None]  # by name of the candidate
     kept: list[str]  # the best first
     why: str
+    tie: str = ""  # which candidates could not be told from the best, and which of them was taken
 
 
 class Asked(NamedTuple):
@@ -44,6 +58,7 @@ class Asked(NamedTuple):
     tune: Tune
     sign: int  # 1: more is better, -1: less is
     study: Study
+    beside: ReadBeside | None = None  # None: ties go to the middle
 
 
 Method = Callable[[dict[str, Setting], Asked], Generator[list[Setting], Scores, list[Stage]]]
@@ -68,12 +83,32 @@ class Choice(NamedTuple):
     missing: list[Setting]  # runs without which the search cannot go on
     spent: int  # SGD steps of the search so far
     full: int  # SGD steps of the whole grid at full length
+    rises: bool = False  # whether the best one was still getting better at its end
 
     @property
     def trained(self) -> list[Setting]:
         """The runs that were compared at full length."""
         whole = [stage for stage in self.stages if stage.rounds == _rounds(self.cell.grid)]
         return [self.cell.grid[name] for stage in whole for name in stage.scores]
+
+    @property
+    def tie(self) -> str:
+        """Which candidates could not be told from the best, and which of them was taken."""
+        return self.stages[-1].tie if self.best else ""
+
+    def edges(self, over: Sequence[str]) -> list[str]:
+        """The searched numbers whose best value is the last of those tried: `lr = 0.3 is the largest`."""
+        if not self.best:
+            return []
+        found = []
+        for field in over:
+            tried = sorted(
+                {x for s in self.cell.grid.values() if isinstance(x := value(s, field), int | float) and x > 0}
+            )
+            own = value(self.cell.grid[self.best], field)
+            if len(tried) > 1 and own in (tried[0], tried[-1]):
+                found.append(f"{field} = {_short(own)} is the {'smallest' if own == tried[0] else 'largest'}")
+        return found
 
     @property
     def chosen(self) -> list[Setting]:
@@ -152,9 +187,68 @@ def method(name: str) -> Method:
     return METHODS[name]
 
 
-def search(study: Study, cell: Cell, read: Read) -> Choice:
-    """Follow a method as far as the runs go that are there."""
-    ask, rounds = asked(study), _rounds(cell.grid)
+def search(study: Study, cell: Cell, read: Read, beside: ReadBeside | None = None) -> Choice:
+    """Follow a method as far as the runs go that are there; beyond the grid too, where the best rate is its last."""
+    choice = _follow(study, cell, read, beside)
+    for _ in range(WIDER):
+        more = wider(study, choice)
+        if more is None:
+            break
+        choice = _follow(study, more, read, beside)
+    return choice
+
+
+STEPS = tuple(float(f"{digit}e{power}") for power in range(-6, 3) for digit in (1, 3))  # rates that may be added
+WIDER = 4  # times that a grid is made wider
+
+
+def wider(study: Study, choice: Choice) -> Cell | None:
+    """Return a cell with the next rate beyond the best, which is the last of those tried; None where it is not.
+
+    Where all diverged it is a smaller one. A search by the test set, and the paper's own choice, keep to their grid.
+    """
+    tune, cell = asked(study).tune, choice.cell
+    rates = sorted({s.lr for s in cell.grid.values()})
+    fixed = not tune.extend or tune.on == "test" or tune.method == "paper" or "lr" not in tune.over
+    if fixed or choice.missing or len(rates) < 2:
+        return None
+    best = cell.grid[choice.best].lr if choice.best else rates[0]
+    below = [max((x for x in STEPS if x < best / 2), default=best)] if best == rates[0] else []
+    above = [min((x for x in STEPS if x > best * 2), default=best)] if best == rates[-1] else []
+    added = [x for x in (*below, *above) if x != best]
+    return _with_rates(cell, best, added, tune.over) if added else None
+
+
+def _with_rates(cell: Cell, edge: float, rates: Sequence[float], over: Sequence[str]) -> Cell:
+    """The candidates of a cell and, for each rate, those at the edge with that rate in place of theirs; by rate."""
+    grid, seeds, final = dict(cell.grid), dict(cell.seeds), dict(cell.final)
+    for rate in rates:
+        for name in [name for name, s in cell.grid.items() if s.lr == edge]:
+            own = candidate(_at_rate(cell.grid[name], rate), over)
+            grid[own], final[own] = _at_rate(cell.grid[name], rate), _at_rate(cell.final[name], rate)
+            seeds[own] = [_at_rate(s, rate) for s in cell.seeds[name]]
+    ordered = sorted(grid, key=lambda name: grid[name].lr)
+    return cell._replace(grid={name: grid[name] for name in ordered}, seeds=seeds, final=final)
+
+
+def _at_rate(setting: Setting, rate: float) -> Setting:
+    return Setting(**{**setting.model_dump(), "lr": rate})
+
+
+def extended(study: Study, found: Sequence[Choice]) -> Study:
+    """Return the study with the runs that its search added to its grid, which is added to no more."""
+    groups = {group: list(own) for group, own in study.groups.items()}
+    for choice in found:
+        own = groups[choice.cell.group]
+        known = {s.key for s in own}
+        every = [s for name in choice.cell.final for s in (choice.cell.final[name], *choice.cell.seeds[name])]
+        own += [s for s in every if s.key not in known]
+    tune = study.tune.model_copy(update={"extend": False}) if study.tune else None
+    return study._replace(groups=groups, tune=tune)
+
+
+def _follow(study: Study, cell: Cell, read: Read, beside: ReadBeside | None) -> Choice:
+    ask, rounds = asked(study)._replace(beside=beside), _rounds(cell.grid)
     rule = method(ask.tune.method)(cell.grid, ask)
     spent = 0
     longest: dict[Setting, int] = {}  # the run whole -> rounds of it that the search needed
@@ -173,7 +267,12 @@ def search(study: Study, cell: Cell, read: Read) -> Choice:
             wanted = rule.send({run: score for run, score in found.items() if not isinstance(score, Missing)})
     except StopIteration as end:
         stages = end.value
-    return Choice(cell, stages, next(iter(stages[-1].kept), None), [], spent, full)
+    best = next(iter(stages[-1].kept), None)
+    rises = False
+    if best and beside and stages[-1].scores:
+        own = beside(cell.grid[best], study.report.last)
+        rises = still_rises(own.curve, ask.sign, own.row)
+    return Choice(cell, stages, best, [], spent, full, rises)
 
 
 def shorter(setting: Setting, rounds: int) -> Setting:
@@ -184,8 +283,7 @@ def shorter(setting: Setting, rounds: int) -> Setting:
 def simple(grid: dict[str, Setting], ask: Asked) -> Generator[list[Setting], Scores, list[Stage]]:
     """Every candidate to its end; the best."""
     stage = yield from _stage(grid, None)
-    ranked = _ranked(stage, ask.sign)
-    return [_decided(grid, stage, ranked[:1], None, f"best of {len(grid)} after {_rounds(grid)} rounds")]
+    return [_last(grid, stage, ask)]
 
 
 def coarse_fine(grid: dict[str, Setting], ask: Asked) -> Generator[list[Setting], Scores, list[Stage]]:
@@ -198,8 +296,7 @@ def coarse_fine(grid: dict[str, Setting], ask: Asked) -> Generator[list[Setting]
     if not near:
         return [coarse]
     scores = yield from _stage({name: grid[name] for name in near}, None)
-    best = _ranked(scores, ask.sign)[:1]
-    return [coarse, _decided(grid, scores, best, None, f"best of {len(near)} after {_rounds(grid)} rounds")]
+    return [coarse, _last(grid, scores, ask)]
 
 
 def halving(grid: dict[str, Setting], ask: Asked) -> Generator[list[Setting], Scores, list[Stage]]:
@@ -222,8 +319,7 @@ def halving(grid: dict[str, Setting], ask: Asked) -> Generator[list[Setting], Sc
         if not left:
             return stages
     scores = yield from _stage(left, None)
-    best = _ranked(scores, ask.sign)[:1]
-    return [*stages, _decided(grid, scores, best, None, f"best of {len(left)} after {rounds} rounds")]
+    return [*stages, _last(grid, scores, ask)]
 
 
 def as_in_the_paper(grid: dict[str, Setting], ask: Asked) -> Generator[list[Setting], Scores, list[Stage]]:
@@ -264,6 +360,35 @@ def _ranked(scores: Mapping[str, float | None], sign: int) -> list[str]:
     """The best first; what diverged is out."""
     sound = [name for name, score in scores.items() if score is not None]
     return sorted(sound, key=lambda name: -sign * _value(scores, name))
+
+
+def _last(grid: dict[str, Setting], scores: dict[str, float | None], ask: Asked) -> Stage:
+    """The stage of whole runs: the best; of those within one held-back row of it the least loss, then the middle."""
+    why, ranked = f"best of {len(scores)} after {_rounds(grid)} rounds", _ranked(scores, ask.sign)
+    if not ranked:
+        return _decided(grid, scores, [], None, why)
+    beside = {name: ask.beside(grid[name], ask.study.report.last) for name in ranked} if ask.beside else {}
+    top = _value(scores, ranked[0])
+    row = beside[ranked[0]].row if beside else 0.0
+    tied = [name for name in scores if name in ranked and abs(_value(scores, name) - top) <= row * (1 + 1e-9)]
+    if len(tied) < 2:
+        return _decided(grid, scores, ranked[:1], None, why)
+    losses = {name: beside[name].loss for name in tied if beside and not isnan(beside[name].loss)}
+    least = [name for name in tied if losses.get(name) == min(losses.values(), default=None)]
+    best = least[(len(least) - 1) // 2]
+    how = "the one with the least loss" if len(least) < len(tied) else "the middle one"
+    within = "within one held-back row" if row else "equal"
+    tie = f"{', '.join(tied[:-1])} and {tied[-1]} are a tie ({within}), and it goes to {how}"
+    return _decided(grid, scores, [best], None, f"{why}: {tie}")._replace(tie=tie)
+
+
+def still_rises(curve: Sequence[float], sign: int, row: float) -> bool:
+    """Whether the last quarter of a curve is better than the one before by more than a row and 5 % of the whole way."""
+    quarter = (len(curve) - 1) // 4
+    if not quarter:
+        return False
+    last, before = fmean(curve[-quarter:]), fmean(curve[-2 * quarter : -quarter])
+    return sign * (last - before) > max(row, 0.05 * sign * (last - curve[0]), 0.0)
 
 
 def _value(scores: Mapping[str, float | None], name: str) -> float:

@@ -14,6 +14,7 @@ from baton.store.columns import BYTES, EXACT, HELD, MEASURED, REAL, held_back
 from baton.study.tables import Report
 
 USUAL = (*MEASURED, *EXACT, *BYTES)
+PERCENT = ("accuracy", "balanced_accuracy", "sensitivity", "specificity", "top5")
 SOME = 6  # classes of which every registered metric can be made, top5 among them
 LESS = (*EXACT, *BYTES, *REAL)  # of no metric's name; less of each is better
 
@@ -50,6 +51,12 @@ def averaged(setting: Setting, metric: str, last: int) -> int:
     """
     every = 1 if metric in EXACT else setting.eval_every
     return at_most_half(-(-setting.rounds // every), last)
+
+
+def worth(metric: str) -> float:
+    """Return what all rows together are worth: 100 of a share in %, 1 of one from 0 to 1; 0 of any other metric."""
+    own = "accuracy" if metric.removeprefix("validation_").startswith("class_") else label(metric)
+    return {**dict.fromkeys(PERCENT, 100.0), "auc": 1.0, "f1": 1.0}.get(own, 0.0)
 
 
 def at_most_half(count: int, last: int) -> int:

@@ -113,6 +113,9 @@ class Tune(Checked):
     share: Annotated[float, _held(lambda x: 0 < x < 1, "a part of the samples, above 0, below 1, is right")] = Field(
         default=0.2, description="of each client's samples held back in the search"
     )
+    extend: bool = Field(
+        default=True, description="whether rates beyond the grid are tried where the best one is its last"
+    )
     seed: int = Field(default=-1, description="searched with this seed; -1: the study's first")
     short: Count = Field(default=1000, description="rounds of the coarse search")
     within: Annotated[float, _held(lambda x: x >= 0, "0 or more is right")] = Field(
