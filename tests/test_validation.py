@@ -105,7 +105,7 @@ def made(**tune: object) -> study.Study:
         {
             "base": {"rounds": 8, "clients": 10, "participants": 5},
             "axes": {"lr": [0.001, 0.1], "seed": [1, 2]},
-            "tune": {"over": ["lr"], **tune},
+            "tune": {"over": ["lr"], "extend": False, **tune},
             "report": {"last": 1},
         },
     )

@@ -100,7 +100,7 @@ def test_the_choice_of_a_search_stays_where_the_test_labels_are_permuted(metric:
         made = {"base": base, "axes": {"lr": [0.001, 0.3], "seed": [1]}, "tune": {"method": "simple"}}
         shown = study.parse("search", {**made, "report": {"metric": metric, "last": 1}})
         chosen.append(baton.tune(shown, tmp_path, quiet=True)[0].best)
-    assert chosen == ["lr = 0.3", "lr = 0.3"]
+    assert chosen[0] == chosen[1] != "lr = 0.001"
 
 
 def test_all_metrics_are_measured_on_what_clients_hold_back(tmp_path: Path) -> None:
