@@ -160,7 +160,7 @@ def test_bad_replies_are_refused_and_the_chain_goes_on(kind: str, tmp_path: Path
         ({"most_steps": 2}, "sequential", "steps"),
         ({"least_samples": 10**6}, "sequential", "samples"),
         ({"sizes": False}, "parallel:weighting=size", "sizes"),
-        ({"sizes": False}, "fedseq:groups=1", "sizes"),
+        ({"sizes": False}, "fedseq:groups=1,weighting=size", "sizes"),
         ({"sizes": False, "algorithms": ["ssl"]}, "ssl:cut=1,passes=1", "sizes"),
         ({}, "ssl:cut=1", "algorithm"),
         ({}, "splitfed:cut=1", "algorithm"),

@@ -45,15 +45,16 @@ def same(one: Snapshot, two: Snapshot, rounding: float = 0.0) -> None:
         ("fedprox:mu=0", "parallel", 0.0),
         ("fedprox:mu=0,weighting=size", "parallel:weighting=size", 0.0),
         ("fedseq:groups=1", "sequential", 0.0),
-        ("fedseq:groups=6", "parallel:weighting=size", 0.0),
-        ("fedseq:groups=6,weighting=uniform", "parallel", 0.0),
+        ("fedseq:groups=6,weighting=size", "parallel:weighting=size", 0.0),
+        ("fedseq:groups=6", "parallel", 0.0),
         ("fedavgm:beta=0", "parallel", 1e-15),  # x + (mean - x) is rounded
         ("fedavgm:beta=0,server_lr=0.5", "parallel:server_lr=0.5", 1e-15),
         ("fedavgm:beta=0,of=sequential", "sequential", 1e-15),
-        ("fednova", "parallel:weighting=size", 0.0),  # equal tau
+        ("fednova", "parallel", 0.0),  # equal tau
+        ("fednova:weighting=size", "parallel:weighting=size", 0.0),
         ("sequential:mu=0,decay=1,ema=0", "sequential", 0.0),
         ("fedseqinter:groups=3,every=1", "fedseq:groups=3", 0.0),
-        ("fedseqinter:groups=6,every=1,weighting=uniform", "parallel", 0.0),
+        ("fedseqinter:groups=6,every=1", "parallel", 0.0),
         ("feddc:every=1", "parallel", 0.0),
         ("switch:after=0,then=fedprox:mu=0.3", "fedprox:mu=0.3", 0.0),
         ("switch:after=4,first=sequential", "sequential", 0.0),
@@ -63,6 +64,7 @@ def same(one: Snapshot, two: Snapshot, rounding: float = 0.0) -> None:
         ("amplified:every=3,of=sequential", "sequential", 0.0),
         ("amplified:every=1,server_lr=0.7", "parallel:server_lr=0.7", 0.0),
         ("amplified_scaffold:every=1,server_lr=0.7", "scaffold:server_lr=0.7", 1e-14),
+        ("amplified_scaffold:every=1,weighting=size", "scaffold:weighting=size", 1e-14),
         ("ewc:strength=0", "sequential", 0.0),
     ],
 )
@@ -366,7 +368,7 @@ def _leg(program: Program, client: int):
 def test_groups_may_differ_by_one(groups: int, sizes: list[int]) -> None:
     """Each chain by itself, then an average by samples."""
     s = Setting(
-        algorithm=f"fedseq:groups={groups}",
+        algorithm=f"fedseq:groups={groups},weighting=size",
         model="mlp:hidden=6",
         clients=9,
         participants=5,

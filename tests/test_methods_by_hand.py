@@ -90,7 +90,7 @@ def setting(spec: str, **more: object) -> Setting:
 @pytest.mark.parametrize("every", [1, 3])
 def test_chains_that_meet_every_so_many_rounds(every: int) -> None:
     """FedSeqInter (1: FedSeq): the end of a group's chain is where the next group begins."""
-    s = setting(f"fedseqinter:groups=2,every={every}")
+    s = setting(f"fedseqinter:groups=2,every={every},weighting=size")
     hand = ByHand(s)
     at, x = [hand.x, hand.x], hand.x
     for round in range(s.rounds):
@@ -149,23 +149,24 @@ def test_amplified_every_so_many_rounds(of: str) -> None:
     close(finish([s])[1], x)
 
 
-def test_amplified_with_controls_of_a_period() -> None:
-    """A client's control is that of its first leg in a period, and counts from the next period on."""
-    s = setting("amplified_scaffold:every=2,server_lr=1.5", participants=3, rounds=6)
+@pytest.mark.parametrize(("every", "participants"), [(2, 3), (3, 3), (2, 2)])  # room for all, or for who comes
+def test_amplified_with_controls_of_a_period(every: int, participants: int) -> None:
+    """A client's control is the mean direction of its legs in a period, and counts from the next period on."""
+    s = setting(f"amplified_scaffold:every={every},server_lr=1.5", participants=participants, rounds=6)
     hand = ByHand(s)
     none = {n: torch.zeros_like(leaf) for n, leaf in hand.x.items()}
     x = old = hand.x
-    own, following = [none] * s.clients, dict[int, Params]()
+    own, found = [none] * s.clients, dict[int, list[Params]]()
     for round in range(s.rounds):
         c, ends = mean(own), []
         for m in hand.order(round):
             shift = minus(c, own[m])
             ends.append(hand.leg(x, m, shift))
-            following.setdefault(m, minus(minus(x, ends[-1], s.local_steps * s.lr), shift))
+            found.setdefault(m, []).append(minus(minus(x, ends[-1], s.local_steps * s.lr), shift))
         x = mean(ends)
-        if round % 2 == 1:
+        if round % every == every - 1:
             x = old = {n: old[n] + 1.5 * (x[n] - old[n]) for n in x}
-            own, following = [following.get(m, own[m]) for m in range(s.clients)], {}
+            own, found = [mean(found[m]) if m in found else own[m] for m in range(s.clients)], {}
     close(finish([s])[1], x)
 
 
@@ -208,9 +209,9 @@ def test_fednova_where_clients_take_different_numbers_of_steps(momentum: float, 
 
 def test_fednova_is_fedavg_where_all_take_the_same_number() -> None:
     more = {"epochs": 2, "partition": "iid", "batch_size": 100, "momentum": 0.5}
-    one, two = (finish([setting(spec, **more)])[1] for spec in ("fednova", "parallel:weighting=size"))
+    one, two = (finish([setting(spec, **more)])[1] for spec in ("fednova", "parallel"))
     close(one, {n: leaf[0] for n, leaf in two.state.model.items()})
-    other = finish([setting("fednova", **{**more, "partition": "dirichlet:alpha=0.5"})])[1]
+    other = finish([setting("fednova:weighting=size", **{**more, "partition": "dirichlet:alpha=0.5"})])[1]
     plain = finish([setting("parallel:weighting=size", **{**more, "partition": "dirichlet:alpha=0.5"})])[1]
     assert not all(torch.allclose(leaf, plain.state.model[n], rtol=1e-3) for n, leaf in other.state.model.items())
 

@@ -35,8 +35,11 @@ def per_leg(vector: Tensor, leaf: Tensor) -> Tensor:
 
 
 def norm(x: Params) -> Tensor:
-    """The global norm of each lane: [L]. Norm of the leaves' norms, as clip_grad_norm_ takes it."""
-    leaves = [torch.linalg.vector_norm(leaf.reshape(len(leaf), -1), dim=1) for leaf in x.values()]
+    """The global norm of each lane: [L]. Norm of the leaves' norms, as clip_grad_norm_ takes it.
+
+    They are added up by name: the order of a dict changes when it is stored or sent, and with it the last bit.
+    """
+    leaves = [torch.linalg.vector_norm(x[name].reshape(len(x[name]), -1), dim=1) for name in sorted(x)]
     whole: Tensor = torch.linalg.vector_norm(torch.stack(leaves), dim=0)
     return whole
 

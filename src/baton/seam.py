@@ -23,6 +23,7 @@ class Now(NamedTuple):
     round: int | Tensor  # its number, from 0; a tensor where rounds are recorded and replayed
     lr: Tensor  # [L] the learning rate of this round
     kind: Hashable = None  # what Algorithm.kind says of its number
+    drawn: Tensor | None = None  # [L, S] whom the schedule draws for this round, for Algorithm.server; else None
 
 
 class State(NamedTuple):

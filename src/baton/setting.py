@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, model_validator
 
-from baton import algorithms, datasets, metrics, privacy, rates
+from baton import algorithms, datasets, metrics, privacy, rates, schedules
 from baton.errors import BadInput, nearest
 from baton.failures import FAILURES, POLICIES, failing, policy
 from baton.fields import Fields
@@ -232,6 +232,9 @@ def _fits(setting: Setting, algorithm: algorithms.Algorithm) -> None:
     if algorithm.pools and setting.failures != "none":
         what = f"failures: {setting.failures}; {algorithms.called(setting.algorithm)} has no legs that could be lost"
         raise BadInput(f"{what}: none is right")
+    if algorithm.once and schedules.build(setting.schedule).declared.repeats:
+        what = f"schedule: got {setting.schedule!r}, which may draw a client twice in a round"
+        raise BadInput(f"{what}; expected one that does not, as {setting.algorithm} keeps one leg a round at a client")
     privacy.refuse(setting.dp, algorithm, algorithms.called(setting.algorithm))
 
 

@@ -34,17 +34,20 @@ SPECS = {
             "scaffold:option=1",
             "scaffold:of=sequential",
         ],
-        "feddyn": ["feddyn"],
-        "fednova": ["fednova"],
+        "feddyn": ["feddyn", "feddyn:alpha=0.2,weighting=size"],
+        "fednova": ["fednova", "fednova:weighting=size"],
         "fedadagrad": ["fedadagrad"],
         "fedadam": ["fedadam:server_lr=0.01", "fedadam:server_lr=0.01,of=sequential"],
         "fedyogi": ["fedyogi:server_lr=0.01"],
-        "fedseq": ["fedseq:groups=1", "fedseq:groups=1,weighting=uniform"],  # divides any S; more in test_methods.py
+        "fedseq": ["fedseq:groups=1", "fedseq:groups=1,weighting=size"],  # divides any S; more in test_methods.py
         "fedseqinter": ["fedseqinter:groups=1,every=2"],
         "feddc": ["feddc:every=2", "feddc:every=3,swap=2"],
         "switch": ["switch:after=2", "switch:first=scaffold,then=feddyn:alpha=0.2,after=1"],
         "amplified": ["amplified:every=2,server_lr=1.5"],
-        "amplified_scaffold": ["amplified_scaffold:every=2,server_lr=1.5"],
+        "amplified_scaffold": [
+            "amplified_scaffold:every=2,server_lr=1.5",
+            "amplified_scaffold:every=3,weighting=size",
+        ],
         "ssl": [
             "ssl:cut=1",
             "ssl:cut=2,relay=server,clip=per_side,passes=1",
@@ -146,6 +149,8 @@ BAD = {  # to be refused in one line
         "amplified:every=0",
         "amplified_scaffold:every=0",
         "flgrab:weighting=mine",
+        "feddyn:weighting=mine",
+        "amplified_scaffold:every=2,weighting=mine",
         "ewc:strength=-1",
         "ssl",
         "ssl:cut=1",  # logistic regression has one layer

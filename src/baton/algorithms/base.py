@@ -29,3 +29,4 @@ class Algorithm(NamedTuple):
     personal: Callable[[State], Params] | None = None  # the model that each client uses [L, M, ...]; None: all the same
     elastic: bool = False  # whether it asks its sites for `stiff`: its legs are torch's then
     looks: bool = False  # whether it asks for legs that stand still, which tell gradients
+    once: bool = False  # whether what a client keeps is lost where it stands twice in a round

@@ -15,7 +15,8 @@ WHO = "who"  # the clients that trained in the round before, among what the serv
 def feddc(*, every: int = 10, swap: int = 1, weighting: str = "uniform") -> Algorithm:
     """S models, handed to other clients every swap rounds and averaged every so many (FedDC, Kamp et al., 2023).
 
-    Between two hand-overs the participants stay. every=1, swap=1 is parallel; swap >= R never hands over. What is
+    Between two hand-overs the participants stay, and those of a hand-over that was aborted do not come: the ones
+    before stay, at first those drawn for round 0. every=1, swap=1 is parallel; swap >= R never hands over. What is
     measured is the models' average.
     """
     check_weighting("feddc", weighting)
@@ -37,8 +38,8 @@ def feddc(*, every: int = 10, swap: int = 1, weighting: str = "uniform") -> Algo
         return State(mean, _server(ends, reply.who(order)))
 
     def first(x: Params, now: Now) -> Params:
-        nobody = torch.zeros(len(now.lr), now.participants, dtype=torch.int64, device=now.lr.device)
-        return _server(side_by_side(x, now.participants), nobody)
+        who = torch.arange(now.participants, device=now.lr.device) if now.drawn is None else now.drawn
+        return _server(side_by_side(x, now.participants), who.expand(len(now.lr), -1))
 
     return Algorithm(round, server=first, order=order if swap > 1 else None, kind=kind)
 

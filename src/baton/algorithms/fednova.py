@@ -10,7 +10,7 @@ from baton.names import lane
 from baton.seam import Cohort, Reply, Sites, State
 
 
-def fednova(*, weighting: str = "size", server_lr: Tensor = lane(1.0, above=0.0)) -> Algorithm:
+def fednova(*, weighting: str = "uniform", server_lr: Tensor = lane(1.0, above=0.0)) -> Algorithm:
     """x - (sum of p_i a_i) (sum of p_i (x - y_i) / a_i), a_i being what tau_i steps reach (Wang et al., 2020).
 
     Where all that count took as many steps it is parallel, to the bit. With momentum a_i counts what it adds.

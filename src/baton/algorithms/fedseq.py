@@ -10,22 +10,23 @@ from baton.lanes import Params
 from baton.seam import Cohort, Reply, Sites, State
 
 
-def fedseq(*, groups: int, weighting: str = "size") -> Algorithm:
-    """A chain in each of some groups of participants, their ends averaged by size (FedSeq, Zaccone et al., 2022).
+def fedseq(*, groups: int, weighting: str = "uniform") -> Algorithm:
+    """A chain in each of some groups of participants, their ends averaged (FedSeq, Zaccone et al., 2022).
 
-    One group is sequential; groups of one are parallel:weighting=size. Where groups does not divide S the first groups
-    have one client more. Who is in a group is the schedule's: `grouped`.
+    One group is sequential; groups of one are parallel. A chain counts its clients, or with weighting=size their
+    samples. Where groups does not divide S the first groups have one client more. Who is in a group is the schedule's:
+    `grouped`.
     """
     _check("fedseq", groups, weighting)
 
     def round(state: State, order: Cohort, sites: Sites) -> State:
-        ends, weight = chains("fedseq", groups, weighting, state.model, order, sites)
+        ends, weight = chains("fedseq", groups, weighting, state.model, order, sites, apart=False)
         return State(average(ends, weight))
 
     return Algorithm(round)
 
 
-def fedseqinter(*, groups: int, every: int = 5, weighting: str = "size") -> Algorithm:
+def fedseqinter(*, groups: int, every: int = 5, weighting: str = "uniform") -> Algorithm:
     """FedSeq whose chains go on from group to group and are averaged every so many rounds (Zaccone et al., 2022).
 
     every=1 is fedseq. Between averages the server keeps the chains' models; what is measured is their average.
@@ -34,7 +35,7 @@ def fedseqinter(*, groups: int, every: int = 5, weighting: str = "size") -> Algo
     check_every("fedseqinter", "every", every)
 
     def round(state: State, order: Cohort, sites: Sites) -> State:
-        ends, weight = chains("fedseqinter", groups, weighting, state.server, order, sites)
+        ends, weight = chains("fedseqinter", groups, weighting, state.server, order, sites, apart=True)
         return apart(ends, average(ends, weight), bool(sites.now.kind))
 
     return Algorithm(
@@ -54,20 +55,37 @@ def check_every(name: str, option: str, every: int) -> None:
         raise BadInput(f"algorithm: {name} has {option}={every}; 1 or more rounds is right")
 
 
-def chains(name: str, groups: int, weighting: str, x: Params, order: Cohort, sites: Sites) -> tuple[Params, Tensor]:
-    """(the ends of chains side by side [L, groups, ...], what each counts); x: one model for all, or one each."""
+def chains(
+    name: str, groups: int, weighting: str, x: Params, order: Cohort, sites: Sites, *, apart: bool
+) -> tuple[Params, Tensor]:
+    """(the ends of chains side by side [L, groups, ...], what each counts); x: one model for all; apart: one each."""
     if groups > len(order):
         raise BadInput(f"algorithm: {name} has groups={groups}; at most S = {len(order)} is right")
-    weight = None
-    for clients in order.chains(groups):
-        if weight is None or len(clients) == groups:
-            reply = sites.train(x, clients)
-            x, weight = reply.x, _and(weight, reply, weighting)
-        else:  # the last of the longer chains; the others have come to their end
-            some = len(clients)
-            reply = sites.train({n: leaf[:, :some] for n, leaf in x.items()}, clients)
-            x = {n: torch.cat([leaf, x[n][:, some:]], 1) for n, leaf in reply.x.items()}
-            weight = torch.cat([_and(weight[:, :some], reply, weighting), weight[:, some:]], 1)
+    columns, longer = order.chains(groups), len(order) % groups
+    if not longer:
+        return _along(x, None, columns, weighting, sites)
+    weight: Tensor | None = None
+    if len(columns) > 2:
+        x, weight = _along(x, None, columns[:-2], weighting, sites)
+        apart = True
+    ends = []  # of the longer chains, whose last clients are left, and of the others, which go home before
+    for part, clients in (
+        (slice(None, longer), [columns[-2][:longer], columns[-1]]),
+        (slice(longer, None), [columns[-2][longer:]]),
+    ):
+        own = {n: leaf[:, part] for n, leaf in x.items()} if apart else x
+        ends.append(_along(own, None if weight is None else weight[:, part], clients, weighting, sites))
+    (far, one), (near, two) = ends
+    return {n: torch.cat([leaf, near[n]], 1) for n, leaf in far.items()}, torch.cat([one, two], 1)
+
+
+def _along(
+    x: Params, weight: Tensor | None, columns: list[Cohort], weighting: str, sites: Sites
+) -> tuple[Params, Tensor]:
+    """Chains of equal length, further: their models, and what they count."""
+    for clients in columns:
+        reply = sites.train(x, clients)
+        x, weight = reply.x, _and(weight, reply, weighting)
     assert weight is not None
     return x, weight
 

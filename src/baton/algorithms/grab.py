@@ -5,17 +5,19 @@ from torch import Tensor
 
 from baton.algorithms.base import Algorithm
 from baton.algorithms.mean import average, check_weighting, weights
-from baton.lanes import Params, per_lane
-from baton.seam import Cohort, Now, Sites, State
+from baton.lanes import Params, per_lane, per_leg, where
+from baton.seam import Cohort, Now, Reply, Sites, State
 
 RANK, ORDER = "rank", "order"  # each client's place in the next epoch, so far; this epoch's clients by place
+EPOCH = "epoch"  # the epoch that these are of: a round of another one that counts begins it, whatever was aborted
 
 
 def pairgrab() -> Algorithm:
     """A chain whose next epoch's order balances what clients did to the model, two by two (PairGraB, Li and Lyu, 2025).
 
-    An epoch is M/S rounds. The first follows the schedule, as `reshuffled`; clients that it left out stand in the
-    middle of the next. Where S does not divide M, an epoch's last round visits some clients again.
+    An epoch is M/S rounds. The first follows the schedule, as `reshuffled`; clients that it left out, or whose round
+    was aborted, stand in the middle of the next. Where S does not divide M, an epoch's last round visits some clients
+    again.
     """
 
     def round(state: State, order: Cohort, sites: Sites) -> State:
@@ -34,13 +36,15 @@ def pairgrab() -> Algorithm:
 def flgrab(*, weighting: str = "uniform") -> Algorithm:
     """Parallel rounds along an order that balances clients' updates, two by two (FL-GraB, Li and Lyu, 2025).
 
-    As pairgrab; the S clients of a round start from one model and are averaged.
+    As pairgrab; the S clients of a round start from one model and are averaged. weighting=size: an update counts by
+    its client's samples in both.
     """
     check_weighting("flgrab", weighting)
 
     def round(state: State, order: Cohort, sites: Sites) -> State:
         reply = sites.train(state.model, order)
-        pairs = [{n: y[:, i + 1] - y[:, i] for n, y in reply.x.items()} for i in range(0, len(order) - 1, 2)]
+        ends = reply.x if weighting == "uniform" else _by_size(state.model, reply)
+        pairs = [{n: y[:, i + 1] - y[:, i] for n, y in ends.items()} for i in range(0, len(order) - 1, 2)]
         new = average(reply.x, weights(reply, weighting))
         return State(new, _balanced(state, reply.who(order), pairs, sites.now))
 
@@ -52,6 +56,12 @@ def _apart(x: Params, y: Params, z: Params) -> Params:
     return {n: torch.add(leaf, z[n]).sub_(y[n], alpha=2) for n, leaf in x.items()}
 
 
+def _by_size(x: Params, reply: Reply) -> Params:
+    """n_i (y - x), what a client's update comes to in an average by size."""
+    weight = weights(reply, "size")
+    return {n: (leaf - x[n].unsqueeze(1)) * per_leg(weight.to(leaf.dtype), leaf) for n, leaf in reply.x.items()}
+
+
 def _rounds(now: Now) -> int:
     """Of an epoch."""
     return -(-now.clients // now.participants)
@@ -59,7 +69,24 @@ def _rounds(now: Now) -> int:
 
 def _first(x: Params, now: Now) -> Params:
     rank = torch.full((len(now.lr), now.clients), now.clients / 2, dtype=now.lr.dtype, device=now.lr.device)
-    return {**{f"s.{n}": torch.zeros_like(leaf) for n, leaf in x.items()}, RANK: rank, ORDER: torch.zeros_like(rank)}
+    by_number = torch.arange(now.clients, device=rank.device).to(rank.dtype).expand_as(rank).clone()
+    nothing = {f"s.{n}": torch.zeros_like(leaf) for n, leaf in x.items()}
+    return {**nothing, RANK: rank, ORDER: by_number, EPOCH: torch.zeros_like(rank[:, :1])}
+
+
+def _of_epoch(kept: Params, epoch: int | Tensor) -> Params:
+    """What the server keeps, of this epoch: where its last round was of an earlier one, that one's ranks are the order.
+
+    Each epoch's sum begins at 0, and all clients stand in the middle until they are visited.
+    """
+    now = torch.as_tensor(epoch, dtype=kept[EPOCH].dtype, device=kept[EPOCH].device)
+    begins = kept[EPOCH].squeeze(1) < now
+    if not begins.is_cuda and not bool(begins.any()):
+        return kept
+    rank = kept[RANK]
+    new = {n: torch.zeros_like(leaf) for n, leaf in kept.items() if n.startswith("s.")}
+    new |= {RANK: torch.full_like(rank, rank.shape[1] / 2), ORDER: rank.argsort(dim=1, stable=True).to(rank.dtype)}
+    return where(begins, {**new, EPOCH: now.expand_as(kept[EPOCH])}, kept)
 
 
 def _order(state: State, drawn: Tensor, now: Now) -> Tensor:
@@ -67,7 +94,7 @@ def _order(state: State, drawn: Tensor, now: Now) -> Tensor:
     epoch, place = now.round // _rounds(now), now.round % _rounds(now)
     begin = torch.as_tensor(place * now.participants, device=drawn.device).clamp(max=now.clients - now.participants)
     at = begin + torch.arange(now.participants, device=drawn.device)
-    own = state.server[ORDER].index_select(1, at).round().long()
+    own = _of_epoch(state.server, epoch)[ORDER].index_select(1, at).round().long()
     return torch.where(torch.as_tensor(epoch == 0, device=drawn.device), drawn, own)
 
 
@@ -77,12 +104,12 @@ def _balanced(state: State, who: Tensor, pairs: list[Params], now: Now) -> Param
     who [L, S]: the clients, two by two; pairs: d = u_1 - u_2 of each two. The one that takes the sum s towards 0 goes
     to the front. A client that is left goes there too.
     """
-    kept, count = state.server, who.shape[1]
+    kept, count = _of_epoch(state.server, now.round // _rounds(now)), who.shape[1]
     s, rank = {n: kept[f"s.{n}"] for n in state.model}, kept[RANK]
     half, place = count // 2, now.round % _rounds(now)
     front, back = place * (count - half), now.clients - 1 - place * half  # the next free places
     for i, d in enumerate(pairs):
-        along = torch.stack([_dot(leaf, d[n]) for n, leaf in s.items()]).sum(0)
+        along = torch.stack([_dot(s[n], d[n]) for n in sorted(s)]).sum(0)  # a file's order is not the model's
         towards = along <= 0  # |s + d| <= |s - d|
         sign = torch.where(towards, 1.0, -1.0).to(now.lr.dtype)
         s = {n: torch.addcmul(leaf, per_lane(sign, leaf).to(leaf.dtype), d[n]) for n, leaf in s.items()}
@@ -93,11 +120,7 @@ def _balanced(state: State, who: Tensor, pairs: list[Params], now: Now) -> Param
     if count % 2:
         alone = torch.as_tensor(front + half, dtype=rank.dtype, device=rank.device).expand(len(rank), 1)
         rank = rank.scatter(1, who[:, -1:], alone)
-    over = torch.as_tensor(place == _rounds(now) - 1, device=rank.device)
-    by_rank = rank.argsort(dim=1, stable=True).to(rank.dtype)
-    new = {f"s.{n}": torch.where(over, 0.0, leaf) for n, leaf in s.items()}  # each epoch's sum begins at 0
-    rank, by_place = torch.where(over, now.clients / 2, rank), torch.where(over, by_rank, kept[ORDER])
-    return {**new, RANK: rank, ORDER: by_place}
+    return {**{f"s.{n}": leaf for n, leaf in s.items()}, RANK: rank, ORDER: kept[ORDER], EPOCH: kept[EPOCH]}
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:

@@ -3,15 +3,17 @@
 from collections.abc import Hashable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from baton.algorithms.base import Algorithm
 from baton.errors import BadInput
-from baton.lanes import Params
+from baton.lanes import Params, where
 from baton.names import Nested
 from baton.seam import Cohort, Leg, Local, Now, Reply, Sites, State
 
 PHASES = ("first", "then")
+BEGUN = "begun"  # [L, 1] whether a round of the second method has counted, among what the server keeps
 FIRST, THEN = Nested("sequential"), Nested("parallel")
 
 
@@ -46,42 +48,54 @@ def _switched(both: dict[str, Algorithm], after: int) -> Algorithm:
         return PHASES[number >= after]
 
     def kind(number: int) -> Hashable:
-        """(which method, its kind of this round, whether it is its first)."""
+        """(which method, its kind of this round)."""
         name = phase(number)
-        return name, both[name].kind(number - (after if name == "then" else 0)), number == after
+        return name, both[name].kind(number - (after if name == "then" else 0))
 
-    def inside(now: Now) -> tuple[str, Now, bool]:
+    def inside(now: Now) -> tuple[str, Now]:
         assert isinstance(now.kind, tuple)
-        name, own, begins = now.kind
+        name, own = now.kind
         shift = after if name == "then" else 0
-        return name, now._replace(round=now.round - shift, kind=own), begins
+        return name, now._replace(round=now.round - shift, kind=own)
 
-    def own(state: State, name: str, now: Now, begins: bool) -> State:
-        method = both[name]
-        if begins and name == "then":
-            return State(state.model, method.server(state.model, now) if method.server else {})
-        return State(state.model, _part(state.server, name))
+    def own(state: State, name: str, now: Now, drawn: Tensor) -> State:
+        """What one method finds: the second one begins with the first round of its own that counts."""
+        method, kept = both[name], _part(state.server, name)
+        if method.server is None or name == "first":
+            return State(state.model, kept)
+        begun = state.server[BEGUN].squeeze(1) > 0
+        if begun.is_cuda or not bool(begun.all()):
+            kept = where(begun, kept, method.server(state.model, now._replace(drawn=drawn)))
+        return State(state.model, kept)
 
     def round(state: State, order: Cohort, sites: Sites) -> State:
-        name, now, begins = inside(sites.now)
-        new = both[name].round(own(state, name, now, begins), order, _Phase(sites, name, now, local is not None))
-        return State(new.model, state.server | {f"{name}.{n}": leaf for n, leaf in new.server.items()})
+        name, now = inside(sites.now)
+        found = own(state, name, now, order.index)
+        new = both[name].round(found, order, _Phase(sites, name, now, local is not None))
+        kept = state.server | {f"{name}.{n}": leaf for n, leaf in new.server.items()}
+        if name == "then" and BEGUN in kept:
+            kept[BEGUN] = torch.ones_like(kept[BEGUN])
+        return State(new.model, kept)
 
     def server(x: Params, now: Now) -> Params:
         made = {name: method.server(x, now) for name, method in both.items() if method.server}
-        return {f"{name}.{n}": leaf for name, part in made.items() for n, leaf in part.items()}
+        kept = {f"{name}.{n}": leaf for name, part in made.items() for n, leaf in part.items()}
+        if "then" in made:
+            kept[BEGUN] = torch.zeros(len(now.lr), 1, dtype=now.lr.dtype, device=now.lr.device)
+        return kept
 
     def order(state: State, drawn: Tensor, now: Now) -> Tensor:
-        name, now, begins = inside(now)
+        name, now = inside(now)
         choose = both[name].order
-        return drawn if choose is None else choose(own(state, name, now, begins), drawn, now)
+        return drawn if choose is None else choose(own(state, name, now, drawn), drawn, now)
 
     local = _locals({name: method.local for name, method in both.items() if method.local})
     chosen = any(method.order for method in both.values())
     elastic = any(method.elastic for method in both.values())
     looks = any(method.looks for method in both.values())
-    split = both["first"].split
-    return Algorithm(round, server, local, order if chosen else None, kind, split, elastic=elastic, looks=looks)
+    split, once = both["first"].split, any(method.once for method in both.values())
+    own_order = order if chosen else None
+    return Algorithm(round, server, local, own_order, kind, split, elastic=elastic, looks=looks, once=once)
 
 
 def _part(x: Params, name: str) -> Params:

@@ -10,6 +10,7 @@ from baton.clients.tables import Clients, spans
 from baton.lanes import Lanes
 from baton.setting import Setting
 
+LEAST = 1e-30  # what a sample of weight 0 counts: its steps are taken, and no gradient is moved by it
 MANY = 16384  # samples of a leg: drawing them is worth a call, and those of a whole round take memory
 
 
@@ -102,7 +103,7 @@ def batches(clients: Clients, lanes: Lanes, row: Tensor, key: Tensor, setting: S
         weight = weight * live.unsqueeze(2)
     places = clients.samples[(first.view(-1, 1, 1) + item).clamp(max=len(clients.samples) - 1)]
     if clients.weight is not None:
-        weight = weight * clients.weight[places]
+        weight = weight * clients.weight[places].clamp(min=LEAST)
     return Batches(places, weight, rng.bits(key.unsqueeze(1), rng.DROPOUT, torch.arange(steps, device=row.device)))
 
 

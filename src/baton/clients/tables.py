@@ -145,7 +145,8 @@ def labels(clients: Clients, classes: int) -> Tensor:
     partitions, ends = clients.start.shape
     count = clients.start.diff(dim=1).flatten()
     row = torch.arange(partitions * (ends - 1), device=count.device).repeat_interleave(count)
-    at = row * classes + clients.y[clients.samples]
+    y = clients.y[clients.samples]
+    at = row if y.is_floating_point() else row * classes + y
     return torch.bincount(at, minlength=partitions * (ends - 1) * classes).view(partitions, ends - 1, classes)
 
 

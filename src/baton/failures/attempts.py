@@ -23,10 +23,19 @@ class Walked(NamedTuple):
     came: Tensor  # whether anybody answered
 
 
-def tries(policy: Policy, seed: Tensor, round: int | Tensor, client: Tensor, order: Tensor, clients: int) -> Tensor:
+def tries(
+    policy: Policy,
+    seed: Tensor,
+    round: int | Tensor,
+    client: Tensor,
+    order: Tensor,
+    clients: int,
+    places: tuple[int, ...] | None = None,
+) -> Tensor:
     """Whom to ask, one after another: client [L, C] -> [L, C, T]. order [L, S]: who takes part in the round anyway.
 
     Others are drawn once a round, and handed out by the legs' places in its order: nobody is asked for two of them.
+    places: where these legs stand in it; None: where their clients stand first.
     """
     more, legs = policy.tries, order.shape[1]
     if not policy.elsewhere:
@@ -36,15 +45,29 @@ def tries(policy: Policy, seed: Tensor, round: int | Tensor, client: Tensor, ord
     first = busy.to(torch.int8).argsort(dim=1, stable=True)  # those that are free, in the order drawn
     free = torch.where(busy.gather(1, first), NOBODY, drawn.gather(1, first))
     free = torch.cat([free, free.new_full((len(free), legs * more), NOBODY)], 1)
-    place = (client.unsqueeze(2) == order.unsqueeze(1)).to(torch.int8).argmax(2)  # [L, C]
+    place = _places(client, order, places)
     others = [free.gather(1, place + legs * again) for again in range(more)]
     return torch.stack([client, *others], 2)
 
 
-def lost(failing: Failing, seed: Tensor, round: int | Tensor, asked: Tensor) -> Tensor:
-    """Which of these do not answer: asked [L, C, T] -> [L, C, T]. T: the first time they are asked, the second, ..."""
+def _places(client: Tensor, order: Tensor, places: tuple[int, ...] | None) -> Tensor:
+    """Where legs stand in the round's order [L, C]."""
+    if places is not None:
+        every = torch.arange(order.shape[1], device=client.device)
+        return torch.stack([every[place] for place in places]).expand_as(client)  # no copy from the host
+    return (client.unsqueeze(2) == order.unsqueeze(1)).to(torch.int8).argmax(2)
+
+
+def lost(failing: Failing, seed: Tensor, round: int | Tensor, asked: Tensor, again: Tensor | None = None) -> Tensor:
+    """Which of these do not answer: asked [L, C, T] -> [L, C, T]. T: the first time they are asked, the second, ...
+
+    again [L, C]: how often the leg's client stands earlier in the round's order; its legs there are lost or not by
+    themselves, while all visits of one leg (a second look) are lost together.
+    """
     number = torch.arange(asked.shape[2], device=asked.device)
     key = rng.bits(seed.view(-1, 1, 1), rng.FAILURE, round, asked, number)
+    if again is not None:
+        key = torch.where(again.unsqueeze(2) > 0, rng.bits(key, again.unsqueeze(2)), key)
     gone = rng.uniform(key) < failing.share
     if failing.who:
         gone = gone & torch.stack([asked == client for client in failing.who]).any(0)  # nothing comes from the host
@@ -59,10 +82,15 @@ def walked(
     client: Tensor,
     order: Tensor,
     clients: int,
+    places: tuple[int, ...] | None = None,
 ) -> Walked:
-    """How legs at these clients [L, C] go."""
-    asked = tries(policy, seed, round, client, order, clients)
-    gone = lost(failing, seed, round, asked)
+    """How legs at these clients [L, C] go; places: where they stand in the round's order, if that is known."""
+    asked = tries(policy, seed, round, client, order, clients, places)
+    again = None
+    if places is not None:
+        left = torch.arange(order.shape[1], device=order.device) < _places(client, order, places).unsqueeze(2)
+        again = ((client.unsqueeze(2) == order.unsqueeze(1)) & left).sum(2)
+    gone = lost(failing, seed, round, asked, again)
     first = (~gone).to(torch.int8).argmax(2, keepdim=True)  # the first that answers
     came = ~gone.all(2)
     real = (asked != NOBODY).sum(2)

@@ -63,7 +63,10 @@ def directed(legs: Legs, x: Params, step: Step, batches: Batches, inverse: Tenso
 
 
 class Still:
-    """Legs that take all their gradients where they start: in one call, or in K calls of one step each on any way."""
+    """Legs that take all their gradients where they start: in one call, or in K calls of one unit step each on any way.
+
+    Gradients do not depend on the learning rate, nor on whether it is 0.
+    """
 
     square: Params  # [N, ...] the mean square of the gradients of the last call
 
@@ -77,18 +80,17 @@ class Still:
         if made is not None:
             self.square = made[1]
             return made[0]
-        taken = (batches.weight.sum(2) > 0).sum(1).clamp(min=1).to(step.lr.dtype)
-        step, x = step._replace(momentum=None), repeated(x, len(step.lr))
-        inverse = inverse_of(torch.ones_like(step.lr), step.lr)
+        taken = (batches.weight.sum(2) > 0).sum(1).to(step.lr.dtype)
+        unit, x = step._replace(lr=taken.clamp(max=1), momentum=None), repeated(x, len(step.lr))
         total, square = zeros(x), zeros(x)
         for k in range(batches.places.shape[1]):
-            one = self.legs.train(x, step, Batches(*(field[:, k : k + 1].contiguous() for field in batches)))
+            one = self.legs.train(x, unit, Batches(*(field[:, k : k + 1].contiguous() for field in batches)))
             for n, leaf in one.items():
                 way = x[n] - leaf
                 total[n] += way
-                square[n] += (way * per_lane(inverse, leaf)).square_()
-        self.square = {n: leaf.div_(per_lane(taken, leaf)) for n, leaf in square.items()}
-        return {n: leaf - total[n] for n, leaf in x.items()}
+                square[n] += way.square_()
+        self.square = {n: leaf.div_(per_lane(taken.clamp(min=1), leaf)) for n, leaf in square.items()}
+        return {n: leaf - per_lane(step.lr, leaf) * total[n] for n, leaf in x.items()}
 
 
 def shift_of(local: Local, kept: Params, sent: Params) -> Params:

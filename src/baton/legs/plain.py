@@ -8,7 +8,7 @@ from torch import Tensor
 from baton import rng
 from baton.clients import Batches, Clients
 from baton.datasets import Dataset, prepared
-from baton.lanes import Params, norm, per_lane
+from baton.lanes import Params, norm, per_lane, zeros
 from baton.legs.base import Step, repeated
 from baton.nn import Net, gradients, looped, mapped
 
@@ -40,6 +40,22 @@ class Plain:
             g = self.gradient(x, batches.key[:, k], self.clients.x[at], self.clients.y[at], batches.weight[:, k])
             x, velocity = sgd(x, g, step._replace(lr=lr), norm(g) if self.clipped else None, velocity)
         return x
+
+    def still(self, x: Params, step: Step, batches: Batches) -> tuple[Params, Params]:
+        """K gradients at x: (x - lr (their sum), their mean square)."""
+        x = repeated(x, len(step.lr))
+        step, live = begun(step, x), (batches.weight.sum(2) > 0).to(step.lr.dtype)  # [N, K]
+        total, square = zeros(x), zeros(x)
+        for k, taken in enumerate(live.unbind(1)):
+            at = batches.places[:, k]
+            g = self.gradient(x, batches.key[:, k], self.clients.x[at], self.clients.y[at], batches.weight[:, k])
+            d = added(x, g, step, norm(g) if self.clipped else None)
+            for n, leaf in d.items():
+                total[n].addcmul_(leaf, per_lane(taken, leaf))
+                square[n].addcmul_(leaf, leaf * per_lane(taken, leaf))
+        count = live.sum(1).clamp(min=1)
+        mean = {n: leaf.div_(per_lane(count, leaf)) for n, leaf in square.items()}
+        return {n: leaf - per_lane(step.lr, leaf) * total[n] for n, leaf in x.items()}, mean
 
     def outputs(self, x: Params, pool: Tensor, places: Tensor) -> Tensor:
         """In blocks that fit."""
@@ -86,10 +102,20 @@ def sgd(
 
     size [N]: the norm to clip by; None: nothing is clipped. velocity None: 0, or there is no momentum.
     """
+    new, kept = Params(), Params()
+    for name, d in added(x, g, step, size).items():
+        if step.momentum is not None:
+            kept[name] = d if velocity is None else per_lane(step.momentum, d) * velocity[name] + d
+        new[name] = x[name] - per_lane(step.lr, d) * kept.get(name, d)
+    return new, kept or None
+
+
+def added(x: Params, g: Params, step: Step, size: Tensor | None) -> Params:
+    """The clipped gradient and what the step adds to it."""
     scale = None
     if size is not None:
         scale = torch.where(step.clip > 0, (step.clip / (size + 1e-6)).clamp(max=1.0), 1.0)
-    new, kept = Params(), Params()
+    made = Params()
     for name, leaf in x.items():
         d = g[name] if scale is None else g[name] * per_lane(scale, leaf)
         d = d + per_lane(step.weight_decay, leaf) * leaf
@@ -99,8 +125,5 @@ def sgd(
             d = d + step.stiff[name] * (leaf - step.anchor[name])
         if step.shift is not None:
             d = d + step.shift[name]
-        if step.momentum is not None:
-            d = d if velocity is None else per_lane(step.momentum, leaf) * velocity[name] + d
-            kept[name] = d
-        new[name] = leaf - per_lane(step.lr, leaf) * d
-    return new, kept or None
+        made[name] = d
+    return made

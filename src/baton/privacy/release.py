@@ -22,7 +22,7 @@ def released(start: Params, end: Params, clip: Tensor, noise: Tensor, draw: Draw
     """
     away = {n: leaf - start[n] for n, leaf in end.items()}
     norms = [
-        torch.linalg.vector_norm(leaf.reshape(len(leaf), -1), dim=1, dtype=torch.float64) for leaf in away.values()
+        torch.linalg.vector_norm(away[n].reshape(len(away[n]), -1), dim=1, dtype=torch.float64) for n in sorted(away)
     ]
     norm = torch.linalg.vector_norm(torch.stack(norms), dim=0)  # in float64: nothing overflows
     sound, limit = norm.isfinite(), clip.double()

@@ -108,7 +108,7 @@ def _work(program: Program, rounds: range, order: Tensor) -> ledger.Done:
         return ledger.Done(*_taken(program, order), clipped)
     seed, every = program.lanes.seed, program.setting.clients
     found = [
-        failures.walked(program.failing, program.policy, seed, round, own, own, every)
+        failures.walked(program.failing, program.policy, seed, round, own, own, every, tuple(range(own.shape[1])))
         for round, own in zip(rounds, order.unbind(1), strict=True)
     ]
     who, tried, came = (torch.stack(field, 1) for field in zip(*found, strict=True))

@@ -20,7 +20,8 @@ __all__ = ["Program", "Snapshot", "advance", "first", "start"]
 
 def first(program: Program) -> Snapshot:
     """All drawers before the first round."""
-    x, algorithm, now = program.net.init(program.seeds), program.algorithm, program.now(0, program.rate(0))
+    x, algorithm = program.net.init(program.seeds), program.algorithm
+    now = program.now(0, program.rate(0))._replace(drawn=program.order(0))
     server = algorithm.server(x, now) if algorithm.server else {}
     own = algorithm.local.init(x) if algorithm.local else {}
     tables = kept.table(own, now.clients, program.layout(own))
@@ -37,6 +38,7 @@ def advance(program: Program, at: Snapshot) -> Iterator[Snapshot]:
 
     What clients keep is written in place: a snapshot's is the live table, good until the next one is asked for.
     """
+    at = at._replace(state=at.state._replace(model={n: at.state.model[n] for n in program.sizes}))  # a file sorts them
     tables = kept.laid_out(at.clients, program.layout({n: leaf[:, 0] for n, leaf in at.clients.items()}))
     train = captured(program) if program.lanes.seed.is_cuda else ahead(program)
     for round in range(at.round, program.setting.rounds):

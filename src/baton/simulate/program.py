@@ -179,7 +179,8 @@ class Program:
     @cached_property
     def _labels(self) -> Tensor:
         """[P, M, classes]: samples of each label at each client; all in one column where there are no labels."""
-        return clients.labels(self.clients, max(1, int(self.clients.y.max()) + 1))
+        numbers = self.clients.y.is_floating_point()
+        return clients.labels(self.clients, 1 if numbers else max(1, int(self.clients.y.max()) + 1))
 
     def draw(self, round: int | Tensor, client: Tensor, number: int | Tensor = 0) -> Batches:
         """The minibatches of visits to clients [L, C], as lanes [L C]; number: of earlier visits in the round."""
@@ -226,8 +227,13 @@ class Program:
 
     @property
     def even(self) -> bool:
-        """Whether every leg takes K steps that move it, whoever trains."""
-        return self.passes == 0 and self.clients.smallest > 0 and self.steady
+        """Whether every leg takes K steps, whoever trains."""
+        return self.passes == 0 and self.clients.smallest > 0
+
+    @property
+    def moving(self) -> bool:
+        """Whether every leg's steps move it: none where a learning rate comes to 0."""
+        return self.even and self.steady
 
     @cached_property
     def full_reach(self) -> Tensor:

@@ -55,7 +55,7 @@ class Simulation:
     ) -> Reply:
         """One leg at each of these clients, all at once."""
         program, index = self.program, _columns(clients.index)  # [L, C]
-        who, came = self._try(index)
+        who, came = self._try(index, clients.places)
         number = self._visit(clients, who, came)
         batches = self._batches(clients, who, number)
         shape, facts = clients.index.shape, partial(self._facts, who, still)
@@ -71,7 +71,7 @@ class Simulation:
             made = way.train(self._flat(x), step, batches)
         else:
             reach, lr = self._reach(who, still=still), lr.unsqueeze(1)
-            kept.reach, kept.lr, inverse = reach, lr, 1 / (reach * lr) if program.even else inverse_of(reach, lr)
+            kept.reach, kept.lr, inverse = reach, lr, 1 / (reach * lr) if program.moving else inverse_of(reach, lr)
             made, kept.direction = directed(way, self._flat(x), step, batches, inverse.flatten())
         trained = _unfold(made, shape)
         if isinstance(way, Still):
@@ -103,13 +103,13 @@ class Simulation:
 
     # --- who trains
 
-    def _try(self, index: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _try(self, index: Tensor, places: tuple[int, ...] | None) -> tuple[Tensor, Tensor | None]:
         """(who trains in the end [L, C], which legs came back; None: all)."""
         failing, policy = self.program.failing, self.program.policy
         if not failing.share:
             return index, None
         seed = self.program.lanes.seed
-        found = failures.walked(failing, policy, seed, self.now.round, index, self.order, self.now.clients)
+        found = failures.walked(failing, policy, seed, self.now.round, index, self.order, self.now.clients, places)
         if policy.abort:
             gone = ~found.came.all(1)
             self.aborted = gone if self.aborted is None else self.aborted | gone
@@ -239,7 +239,7 @@ class Simulation:
         reach, lr = kept.reach, kept.lr.expand(shape)
         direction = _unfold(kept.direction, shape)
         new = kept.local.end(kept.rows, kept.sent, Leg(wide(x), wide(reply.x), direction, reach, lr))
-        if not reply.even:
+        if reply.came is not None or not self.program.moving:
             moved = reach * lr > 0
             took = moved if reply.came is None else moved & reply.came.view(shape)
             old = tables.held(who)

@@ -60,7 +60,9 @@ class Remote:
         """One order a leg; a leg that does not come back is tried again as the policy says."""
         index = clients.index.view(1, -1)
         seed = torch.tensor([self.setting.seed])
-        asked = failures.tries(self.policy, seed, self.now.round, index, self.order, self.now.clients)[0].tolist()
+        asked = failures.tries(self.policy, seed, self.now.round, index, self.order, self.now.clients, clients.places)[
+            0
+        ].tolist()
         whom, before = [own[0] for own in asked], self.visits.copy()
         left_of = [[own[0] for own in asked[:i]] for i in range(len(asked))]
         models, anchors, shifts, forces = (self._legs(given, len(asked)) for given in (x, anchor, shift, stiff))

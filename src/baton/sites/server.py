@@ -63,13 +63,12 @@ class Server:
     def start(self) -> State:
         """Before the first round; every client keeps what `Local.init` says, by itself."""
         x = self.net.init([self.setting.seed])
-        return State(x, self.algorithm.server(x, self.now(0)) if self.algorithm.server else {})
+        now = self.now(0)._replace(drawn=self._drawn(0))
+        return State(x, self.algorithm.server(x, now) if self.algorithm.server else {})
 
     def round(self, number: int, state: State) -> State:
         """One round; as it began, where it was aborted."""
-        s, now = self.setting, self.now(number)
-        drawn = torch.tensor([s.seed]), torch.tensor([number]), s.clients, s.participants
-        order = self.schedule.draw(*drawn, self.held)
+        s, now, order = self.setting, self.now(number), self._drawn(number)
         if self.algorithm.order is not None:
             order = self.algorithm.order(state, order, now)
         self.drawn = order
@@ -77,6 +76,11 @@ class Server:
         new = self.algorithm.round(state, Cohort.whole(order), remote)
         self.void = self.void | remote.answered if remote.aborted else self.void - remote.answered
         return state if remote.aborted else new
+
+    def _drawn(self, number: int) -> Tensor:
+        """The schedule's participants of a round: [1, S]."""
+        s = self.setting
+        return self.schedule.draw(torch.tensor([s.seed]), torch.tensor([number]), s.clients, s.participants, self.held)
 
     def _sides(self, x: Params) -> tuple[Params, Params]:
         return self.cut.split(x) if self.cut else (x, {})

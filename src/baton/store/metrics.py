@@ -32,15 +32,14 @@ def tables(history: History) -> Tables:
 
 
 def to_csv(found: Tables, lane: int, diverged: int) -> bytes:
-    """Rows by round; empty where a metric was not taken, nan from the round a run diverged at, which ends it."""
+    """Rows by round; empty where a metric was not taken or cannot be told, nan in the last row of one that diverged."""
     more = further(found.taken)
     header = [*MEASURED, *(name for name in (*HELD, *EXACT, *BYTES, *REAL) if name in found.taken), *more]
     columns = [list(map(str, found.rounds))]
     for name in header:
         places, values = found.taken.get(name, ([], np.zeros((lane + 1, 0))))
-        cells = list(map(repr, values[lane].tolist()))  # the fewest digits that give a number back
-        if name in more:  # a metric that the rows cannot tell; it is no sign of divergence
-            cells = ["" if cell == "nan" else cell for cell in cells]
+        every = map(repr, values[lane].tolist())  # the fewest digits that give a number back
+        cells = ["" if cell == "nan" else cell for cell in every]  # no sign of divergence, whose rows are cut off below
         if len(places) < len(found.rounds):
             known, cells = cells, [""] * len(found.rounds)
             for place, cell in zip(places, known, strict=True):

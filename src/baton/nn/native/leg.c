@@ -273,7 +273,7 @@ static void leg(Run *r, i64 lane, i64 leader, i64 part, i64 parts, pthread_barri
     if (part == 0) begin(r, lane, first);
     if (barrier) pthread_barrier_wait(barrier);
     i64 *labels = (i64 *)(void *)(w + tail->labels);
-    for (i64 k = 0; k < job->steps && lr != 0.0f; k++) {
+    for (i64 k = 0; k < job->steps && (lr != 0.0f || job->square); k++) { /* a gradient does not depend on lr */
         const i64 at = (lane * job->steps + k) * job->batch;
         const float *weight = job->weight + at;
         const u64 key = (u64)job->key[lane * job->steps + k];
