@@ -91,15 +91,19 @@ except baton.BadInput as error:
 
 
 def test_labels_and_tests_are_taken_as_they_are() -> None:
-    words = baton.Data(X, np.array(["no", "yes"])[Y], test=(X[:10], np.array(["no", "yes"])[Y[:10]])).dataset
+    said = np.array(["no", "yes"])[Y]
+    words = baton.Data(X, said, test=(X[:10], said[:10]), scale="none").dataset
     assert words.classes == 2
     assert torch.equal(words.y, torch.from_numpy(Y))
     assert torch.equal(words.test_x, torch.from_numpy(X[:10]))
     many = baton.Data(X, np.arange(120) % 40).dataset  # whole numbers are classes here, however many
     assert many.classes == 40
-    number = baton.Data(X, X[:, 0] * 3 + 100).dataset
+    number = baton.Data(X, X[:, 0] * 3 + 100, scale="none").dataset
     assert number.classes == 0
-    assert number.y.mean() > 90  # nothing is scaled
+    assert number.y.mean() > 90
+    scaled = baton.Data(X, X[:, 0] * 3 + 100).dataset
+    assert abs(float(scaled.y.mean())) < 1e-5
+    assert torch.allclose(scaled.x.mean(0), torch.zeros(4, dtype=scaled.x.dtype), atol=1e-9)
     _, at = finish([Setting(dataset=baton.Data(X, X[:, 0]), rounds=20, lr=0.05, eval_every=20)])  # type: ignore[arg-type]
     assert series(at, "test_loss")[20] < 0.05
 
@@ -223,7 +227,7 @@ def test_npz_and_npy_are_the_arrays(tmp_path: Path) -> None:
     files = {"path": str(tmp_path / "x.npy"), "label": str(tmp_path / "y.npy")}
     assert npy(0, **files, site=str(tmp_path / "s.npy")).content == given.content  # type: ignore[arg-type]
     np.savez(tmp_path / "b.npz", x=X[20:], y=Y[20:], test_x=X[:20], test_y=Y[:20])
-    both = npz(0, path=str(tmp_path / "b.npz"))
+    both = npz(0, path=str(tmp_path / "b.npz"), scale="none")
     assert torch.equal(both.test_x, torch.from_numpy(X[:20]))
     setting = Setting(dataset=f"npz:{tmp_path}/a.npz,test=0.3", rounds=2)
     assert (setting.clients, setting.partition) == (3, "natural")

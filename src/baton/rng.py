@@ -4,12 +4,16 @@ Counter-based: words are absorbed one after another into a 64-bit hash (Stafford
 in wrapping int64 tensor arithmetic, so that CPU and GPU give the same bits and nothing keeps state.
 """
 
+import hashlib
+import math
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 # What a draw is for. Two draws with different purposes are independent, whatever their other words.
 ORDER, SHUFFLE, REPLACEMENT, DROPOUT, AUGMENT, EVALUATE, DATA, SMASH, LEAK, FAILURE, REROUTE, BALANCE = range(1, 13)
-GROUP, AWAY, PRIVACY = 13, 14, 15
+GROUP, AWAY, PRIVACY, OWN = 13, 14, 15, 16
 VALIDATION = 101
 
 
@@ -52,6 +56,16 @@ def normal(key: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     u = (shift(key, 11).to(torch.float64) + 0.5) * 2.0**-53
     v = shift(bits(key, 1), 11).to(torch.float64) * 2.0**-53
     return (torch.sqrt(-2.0 * torch.log(u)) * torch.cos(2.0 * torch.pi * v)).to(dtype)
+
+
+def named(
+    seed: Tensor, round: int | Tensor, shape: Sequence[int], purpose: str, dtype: torch.dtype, *, gaussian: bool = False
+) -> Tensor:
+    """Return what an algorithm draws for a purpose of its own, by a word: seed [L] -> [L, *shape]."""
+    word = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:7], "big")
+    lane = bits(seed, OWN, word, round)
+    key = bits(lane.unsqueeze(-1), torch.arange(math.prod(shape), device=seed.device)).view(len(seed), *shape)
+    return normal(key, dtype) if gaussian else uniform(key).to(dtype)
 
 
 def below(key: Tensor, n: int | Tensor) -> Tensor:

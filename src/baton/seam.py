@@ -3,7 +3,7 @@
 A simulation, a ledger that only counts and real sites are three who can be asked; a round cannot tell them apart.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -170,6 +170,13 @@ class Sites(Protocol):
 
     def home(self, x: Params) -> Params:
         """A model that a client holds, brought to the server before it goes on: the same numbers, another way."""
+
+    def draw(self, shape: Sequence[int], purpose: str, *, normal: bool = False) -> Tensor:
+        """Return random numbers [L, *shape] of this round, uniform on [0, 1) or normal; one stream a lane.
+
+        They depend on the run's seed, the round, the purpose (a word) and their place in the shape, and on nothing
+        else: the same lane draws the same numbers alone, among others, and over real sites.
+        """
 
     def sides(self, x: Params) -> tuple[Params, Params]:
         """(what clients hold of a model, what the server holds); the second is empty where no model is cut."""

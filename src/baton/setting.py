@@ -211,7 +211,7 @@ class Setting(Fields, BaseModel):
 
 
 def checked(setting: Setting) -> Setting:
-    """Return a setting that was made past its own checks, such as by model_construct; BadInput where it is not right."""
+    """Return a setting that was made past its own checks, as model_construct does; BadInput where it is not right."""
     now = Setting(**setting.model_dump())
     return setting if now == setting else now  # its own, which may know what it was made of
 

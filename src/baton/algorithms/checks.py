@@ -3,7 +3,7 @@
 Only theirs is wrapped, once, when it is built: a registered one is tested instead, and costs nothing here.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, TypeVar
 
@@ -163,6 +163,17 @@ class CheckedSites:
     def home(self, x: Params) -> Params:
         """As Sites has it."""
         return self._sites.home(x)
+
+    def draw(self, shape: Sequence[int], purpose: str, *, normal: bool = False) -> Tensor:
+        """As Sites has it."""
+        sizes = tuple(shape) if isinstance(shape, tuple | list) else ()
+        if not isinstance(shape, tuple | list) or not all(type(n) is int and n >= 0 for n in sizes):
+            raise TypeError(
+                f"sites.draw: shape: got {shape!r}; expected whole numbers without the lanes, such as (3, 4)"
+            )
+        if not isinstance(purpose, str):
+            raise TypeError(f"sites.draw: purpose: got {purpose!r}; expected a word, such as 'mask'")
+        return self._sites.draw(sizes, purpose, normal=normal)
 
     def sides(self, x: Params) -> tuple[Params, Params]:
         """As Sites has it."""

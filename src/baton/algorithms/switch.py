@@ -107,7 +107,7 @@ class _Phase:
 
     def __init__(self, sites: Sites, name: str, now: Now, marked: bool) -> None:
         self.now, self._sites, self._name, self._marked = now, sites, name, marked
-        self.home, self.sides = sites.home, sites.sides
+        self.home, self.draw, self.sides = sites.home, sites.draw, sites.sides
 
     def train(self, x: Params, clients: Cohort, *, sent: Params | None = None, **more: Any) -> Reply:
         """As Sites has it."""

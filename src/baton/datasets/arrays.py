@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from baton.datasets.base import Dataset, cross_entropy, squared_error
 from baton.datasets.content import of_dataset
 from baton.datasets.images import Normaliser
-from baton.datasets.table.columns import Column
+from baton.datasets.table import scale as scales
+from baton.datasets.table.columns import LARGEST, Column
 from baton.datasets.table.labels import Labels, labels
-from baton.datasets.table.make import both_sides, least_one
+from baton.datasets.table.make import both_sides, least_one, scaled_label
 from baton.datasets.table.split import held_back
 from baton.errors import BadInput
 
@@ -30,6 +31,8 @@ class Part(NamedTuple):
 
 def plain(value: Any, what: str) -> Array:
     """NumPy's own, of a tensor, a data frame, a series or a list."""
+    if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
+        raise BadInput(f"data: {what}: got a masked array; expected one without masked values: leave out or fill them")
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     elif hasattr(value, "to_numpy"):
@@ -38,6 +41,8 @@ def plain(value: Any, what: str) -> Array:
         found = np.asarray(value)
     except ValueError:
         raise BadInput(f"data: {what} is ragged; an array is right") from None
+    if found.dtype.kind == "c":
+        raise BadInput(f"data: {what}: got complex numbers; expected real ones, such as x.real or abs(x)")
     if found.ndim < 1 or not len(found):
         raise BadInput(f"data: {what} has the shape {found.shape}; a row a sample, at least one, is right")
     return found
@@ -49,8 +54,13 @@ def made(
     weight: Array | None = None,
     split_seed: int = 0,
     task: str = "",
+    scale: str = "pooled",
 ) -> Dataset:
-    """A data set; test: samples to test on, or the share of each site and class that is held back."""
+    """A data set; test: samples to test on, or the share of each site and class that is held back.
+
+    scale: of columns of x [N, features] and of a regression's labels, as a table's: pooled, site or none.
+    """
+    scales.check(scale)
     given = None if isinstance(test, float) else test
     parts = [train] if given is None else [train, given]
     x = [_samples(part.x, f"{where}x") for part, where in zip(parts, ("", "test_"), strict=False)]
@@ -74,7 +84,27 @@ def made(
     notes: list[str] = []
     tested = own is not None and all(part.site is not None for part in parts)
     both_sides(held, own, names if tested else (), told, notes)
+    if x[0].ndim == 2:
+        x = _scaled(x, own, max(1, len(names)), held, scale)
+        notes.insert(0, f"numbers {scales.SCALES[scale]}")
+    if not told.classes and scale != "none":
+        told = told._replace(y=scaled_label(told.y.astype(np.float64), held, "y", notes).astype(np.float64))
     return _dataset(x, told, site, names, held, weight, tuple(notes))
+
+
+def _scaled(x: list[Array], site: NDArray[np.int64], sites: int, held: NDArray[np.bool_], scale: str) -> list[Array]:
+    """Return x with each column less its mean and over its deviation, both of training rows."""
+    if scale == "none":
+        return x
+    if scale == "site" and (site < 0).any():
+        raise BadInput("data: scale: got 'site', and test samples have no sites; expected 'pooled' or 'none'")
+    whole = np.concatenate(x)
+    made = np.empty_like(whole)
+    for column in range(whole.shape[1]):
+        values = whole[:, column].astype(np.float64)
+        found = scales.moments(values[~held], site[~held], sites, scale)
+        made[:, column] = found.of(values, site)
+    return np.split(made, [len(x[0])]) if len(x) > 1 else [made]
 
 
 def _dataset(
@@ -126,6 +156,14 @@ def _samples(x: Array, what: str) -> Array:
             x = x.astype(np.float64)
         except (ValueError, TypeError) as error:
             raise BadInput(f"data: {what} holds what is no number ({error}); csv: takes columns of words") from None
+    if x.dtype.kind == "f" and x.dtype.itemsize > 4:
+        with np.errstate(invalid="ignore"):
+            large = np.isfinite(x) & (np.abs(x) > LARGEST)
+        if large.any():
+            row, column = divmod(int(large.reshape(-1).argmax()), x[0].size)
+            value = x.reshape(len(x), -1)[row, column]
+            right = f"expected numbers of at most {LARGEST:.2g}, which is what float32 holds"
+            raise BadInput(f"data: {what}: got {value:g} in row {row}, column {column}; {right}")
     x = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
     if not np.isfinite(x).all():
         row = int(np.argmin(np.isfinite(x.reshape(len(x), -1)).all(1)))
@@ -141,6 +179,9 @@ def _labels(y: Array, task: str) -> Labels:
     if not np.isfinite(numbers).all():
         row = int(np.argmin(np.isfinite(numbers)))
         raise BadInput(f"data: y has {numbers[row]} in row {row}; finite numbers are right")
+    if (np.abs(numbers) > LARGEST).any():
+        row = int(np.abs(numbers).argmax())
+        raise BadInput(f"data: y: got {numbers[row]:g} in row {row}; expected numbers of at most {LARGEST:.2g}")
     whole = y.dtype.kind in "iub" and not task
     return labels(Column(numbers, None), "y", "classify" if whole else task)
 

@@ -15,7 +15,9 @@ class Data:
 
     sites: a name or number a sample. test: (x, y) or (x, y, sites) to test on, or the share of each site and class that
     is held back, keyed by split_seed. weight: what each sample counts in training. task: classify or regress, where the
-    labels do not say. `spec` names it in settings and stores; what is behind it is in this process alone.
+    labels do not say. scale: pooled, site or none, as of a table: columns of x [N, features] and a regression's labels
+    less the mean and over the deviation of training samples. `spec` names it in settings and stores; what is behind it
+    is in this process alone.
     """
 
     def __init__(
@@ -28,10 +30,11 @@ class Data:
         weight: Any = None,
         split_seed: int = 0,
         task: str = "",
+        scale: str = "pooled",
     ) -> None:
         train = Part(plain(x, "x"), plain(y, "y"), None if sites is None else plain(sites, "sites"))
         held = float(test) if isinstance(test, int | float) else _part(test)
-        self.dataset = made(train, held, None if weight is None else plain(weight, "weight"), split_seed, task)
+        self.dataset = made(train, held, None if weight is None else plain(weight, "weight"), split_seed, task, scale)
         self.spec = f"data:{self.dataset.content}"
         _GIVEN[self.dataset.content] = self.dataset
 

@@ -21,9 +21,18 @@ FIELDS = ("x", "y", "owner", "test_x", "test_y", "test_owner", "weight")
 
 
 def npz(
-    clients: int, *, path: Annotated[str, First(settle)], test: float = 0.2, split_seed: int = 0, task: str = ""
+    clients: int,
+    *,
+    path: Annotated[str, First(settle)],
+    test: float = 0.2,
+    split_seed: int = 0,
+    task: str = "",
+    scale: str = "pooled",
 ) -> Dataset:
-    """Arrays x and y; owner, weight, and test_x, test_y, test_owner where they are there; else a share is held back."""
+    """Arrays x and y; owner, weight, and test_x, test_y, test_owner where they are there; else a share is held back.
+
+    scale: pooled, site or none, of columns of x [N, features] and of a regression's labels.
+    """
     found = _opened(path)
     if not isinstance(found, dict):
         raise BadInput(f"dataset: {path}: holds one array; npy:{path},label=FILE.npy takes it")
@@ -33,7 +42,7 @@ def npz(
     if odd := [name for name in found if name not in FIELDS]:
         raise BadInput(f"dataset: {path}: has an array {odd[0]!r}; {nearest(odd[0], FIELDS)}")
     tests = Part(found["test_x"], found["test_y"], found.get("test_owner")) if "test_x" in found else share(test)
-    return made(Part(found["x"], found["y"], found.get("owner")), tests, found.get("weight"), split_seed, task)
+    return made(Part(found["x"], found["y"], found.get("owner")), tests, found.get("weight"), split_seed, task, scale)
 
 
 def npy(
@@ -45,14 +54,15 @@ def npy(
     test: float = 0.2,
     split_seed: int = 0,
     task: str = "",
+    scale: str = "pooled",
 ) -> Dataset:
-    """One array x; label: the file of y; site: of whose they are."""
+    """One array x; label: the file of y; site: of whose they are; scale: as of npz."""
     if not label:
         raise BadInput(f"dataset: npy needs label=PATH, the file of y, as in npy:{path},label=y.npy")
     x, y, owner = (_array(each) if each else None for each in (path, label, site))
     assert x is not None
     assert y is not None
-    return made(Part(x, y, owner), share(test), None, split_seed, task)
+    return made(Part(x, y, owner), share(test), None, split_seed, task, scale)
 
 
 def _array(path: str) -> Array:

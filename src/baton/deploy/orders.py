@@ -4,12 +4,13 @@ The setting says the numbers. What a leg is told beside them (a pull, controls, 
 algorithm's: one of its rounds is carried out here over sites that train nothing and write down what they are told.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from baton import rng
 from baton.algorithms import Algorithm
 from baton.errors import BadInput
 from baton.lanes import Params
@@ -125,6 +126,11 @@ class _Listening:
     def home(self, x: Params) -> Params:
         """Return it as it is."""
         return x
+
+    def draw(self, shape: Sequence[int], purpose: str, *, normal: bool = False) -> Tensor:
+        """Return some numbers: which they are changes no order's terms."""
+        seed = torch.zeros(len(self.now.lr), dtype=torch.int64)
+        return rng.named(seed, self.now.round, shape, purpose, self.now.lr.dtype, gaussian=normal)
 
     def sides(self, x: Params) -> tuple[Params, Params]:
         """Return all of it as the client's."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from baton import rng
 from baton.algorithms import Algorithm
 from baton.lanes import Params
 from baton.nn.watched import Watched
@@ -176,6 +177,11 @@ class Counting:
         self.brought |= {origin.raw for origin in origins if origin.raw is not None}
         self.seen.looked_at(origins)
         return x
+
+    def draw(self, shape: Sequence[int], purpose: str, *, normal: bool = False) -> Tensor:
+        """Some numbers: which they are changes nothing of what is sent."""
+        seed = torch.zeros(len(self.now.lr), dtype=torch.int64)
+        return rng.named(seed, self.now.round, shape, purpose, self.now.lr.dtype, gaussian=normal)
 
     def sides(self, x: Params) -> tuple[Params, Params]:
         """By name."""

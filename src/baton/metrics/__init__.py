@@ -9,6 +9,7 @@ and calibration are from 0 to 1, as everybody writes them.
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from math import nan
 from typing import Any, cast
 
@@ -149,7 +150,20 @@ def build_one(spec: str, task: Task) -> Metric:
     metric = made if isinstance(made, Metric) else Metric(made)
     if _is_plain(metric.of) or not isinstance(made, Metric):
         metric = metric._replace(of=_over_lanes(name, factory, metric.of))
+    else:
+        metric = _watched(metric, name)
     return nan_for_nan(metric)
+
+
+def _watched(metric: Metric, name: str) -> Metric:
+    """Return a user's metric whose functions are called as all of a user's are: what they get wrong is one line."""
+
+    def watched(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return partial(call, "metrics", name, function)
+
+    sums = metric.sums and metric.sums._replace(rows=watched(metric.sums.rows))
+    held = metric.held and watched(metric.held)
+    return metric._replace(of=watched(metric.of), sums=sums, held=held)
 
 
 def _is_plain(function: Callable[..., Any]) -> bool:

@@ -17,9 +17,8 @@ from baton.nn.flops import flops
 from baton.nn.graph import Layer, layers
 from baton.nn.pooling import quicken
 from baton.nn.swap import swap
-from baton.usercode import told, written_in
-
-_GENERATOR = threading.Lock()  # torch has one for all threads
+from baton.usercode import drawing, told, written_in
+from baton.usercode.draws import forked, moved, states
 
 
 def _key_dropout(module: nn.Module) -> None:
@@ -46,20 +45,27 @@ def _refuse(module: nn.Module) -> None:
 
 def _try(module: nn.Module, sample: Tensor, name: str) -> None:
     """One forward pass: the samples fit, and nothing is drawn outside the keys."""
-    with _GENERATOR, torch.random.fork_rng(devices=[]), torch.no_grad():
-        before = torch.get_rng_state()
+    with forked(), torch.no_grad():
+        before = states()
         try:
             made = module.train()(sample)
+            module.eval()(sample)
         except Exception as error:
             raise BadInput(
                 f"model: {name!r} cannot take samples of shape {tuple(sample.shape[1:])} ({told(error)})"
             ) from error
-        drawn = not torch.equal(torch.get_rng_state(), before)
+        whose = moved(before)
+        refused = drawing(f"model: {name!r}", whose, _forward, (module, sample), {}) if whose else ""
     if not isinstance(made, Tensor):
         what = f"{written_in(type(module).forward)}, gives a {type(made).__name__}"
         raise BadInput(f"model: {name!r}: {what}; a tensor, one row a sample, is right")
-    if drawn:
-        raise BadInput(f"model: {name!r} draws from torch's global generator; use nn.Dropout, which is keyed")
+    if refused:
+        raise BadInput(refused)
+
+
+def _forward(module: nn.Module, sample: Tensor) -> None:
+    for mode in (True, False):
+        module.train(mode)(sample)
 
 
 class Net:
@@ -96,7 +102,7 @@ class Net:
 
     def _fresh(self, seed: int) -> nn.Module:
         """A new module, initialised from `seed` alone; the global generator is left as it was."""
-        with _GENERATOR, torch.random.fork_rng(devices=[]):
+        with forked():
             torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed the GPU's too
             return self.build().to(self.dtype)
 

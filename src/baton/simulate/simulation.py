@@ -1,13 +1,13 @@
 """Sites in this process: the clients of one round, their legs trained together as lanes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from baton import clients as held
-from baton import failures
+from baton import failures, rng
 from baton.algorithms.checks import as_a_shift
 from baton.clients import Batches
 from baton.errors import BadInput
@@ -96,6 +96,11 @@ class Simulation:
     def home(self, x: Params) -> Params:
         """Everything is here already."""
         return x
+
+    def draw(self, shape: Sequence[int], purpose: str, *, normal: bool = False) -> Tensor:
+        """Keyed by each lane's own seed."""
+        seed = self.program.lanes.seed
+        return rng.named(seed, self.now.round, shape, purpose, self.now.lr.dtype, gaussian=normal)
 
     def sides(self, x: Params) -> tuple[Params, Params]:
         """(the clients' side, the server's)."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Sequence
 import torch
 from torch import Tensor
 
-from baton import failures
+from baton import failures, rng
 from baton.clients import reached
 from baton.errors import BadInput
 from baton.failures import Policy
@@ -94,6 +94,11 @@ class Remote:
     def home(self, x: Params) -> Params:
         """The server writes all orders: what it sends, it has."""
         return x
+
+    def draw(self, shape: Sequence[int], purpose: str, *, normal: bool = False) -> Tensor:
+        """At the server, keyed by the run's seed."""
+        seed = torch.tensor([self.setting.seed])
+        return rng.named(seed, self.now.round, shape, purpose, self.now.lr.dtype, gaussian=normal)
 
     def _order(
         self,

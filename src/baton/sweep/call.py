@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 
 from baton import datasets
-from baton.clients import steps
+from baton.clients import owners, steps
 from baton.notice import many, once
 from baton.setting import Setting
 from baton.simulate import memory as mem
@@ -124,6 +124,8 @@ def sweep(
         for name, clients in dict.fromkeys((s.dataset, s.clients) for s in settings):
             for note in datasets.load(name, clients).notes:
                 once(f"data: {note}")
+        for triple in dict.fromkeys((s.dataset, s.partition, s.clients) for s in settings):
+            owners(*triple)  # a number of clients that cannot be is refused before a round of them is tried
         call = Call(by_id, store, worker, device, memory, precision, checkpoint, anyway, cut, shard)
         store.pool.clean()
         yield from _work(call, by or _train)

@@ -4,7 +4,7 @@ import inspect
 import os
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,15 @@ from textwrap import shorten
 from typing import Any, NamedTuple
 
 from baton.errors import BadInput
+from baton.usercode import draws
 
 _OURS = (str(Path(__file__).parents[1]), *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")))
 NOT_THEIRS = ("<", *(f"{folder}{os.sep}" for folder in _OURS))  # how the names of such files begin
 
+SEEDED = (
+    "model",
+    "dataset",
+)  # whose functions may draw: weights under a generator that Baton seeds, samples that are hashed
 LONGEST = 400  # letters of what went wrong
 
 
@@ -44,7 +49,11 @@ def call(field: str, name: str, function: Callable[..., Any], *given: Any, **opt
     if not own(name):
         return function(*given, **options)
     try:
-        return function(*given, **options)
+        before = draws.states()
+        made = function(*given, **options)
+        if field not in SEEDED and (whose := draws.moved(before)):
+            raise BadInput(drawing(f"{field}: {name!r}", whose, function, given, options))
+        return made
     except BadInput:
         raise
     except Exception as error:
@@ -53,6 +62,15 @@ def call(field: str, name: str, function: Callable[..., Any], *given: Any, **opt
         place = "" if lines(error) else f"; {written_in(function)}"  # it was called in a way that it cannot be
         what = told(error, name.partition(":")[2])
         raise BadInput(f"{field}: {name!r} failed ({what}{place})") from error
+
+
+def drawing(
+    what: str, whose: str, function: Callable[..., Any], given: tuple[Any, ...], options: Mapping[str, Any]
+) -> str:
+    """Return the line that refuses draws from a global generator, with the place where they are made."""
+    where = draws.line(function, given, options, NOT_THEIRS) or written_in(function)
+    keyed = "expected sites.draw(shape, purpose) in a round, nn.Dropout in a model, elsewhere a generator of its own"
+    return f"{what} draws from {whose}'s global generator ({where}); {keyed}, such as numpy.random.default_rng(0)"
 
 
 @contextmanager

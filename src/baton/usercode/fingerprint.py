@@ -7,6 +7,7 @@ from baton.usercode import files
 from baton.usercode.blame import ours
 from baton.usercode.found import imported
 from baton.usercode.objects import parts
+from baton.usercode.references import references
 
 
 def fingerprints(names: Iterable[str]) -> dict[str, str]:
@@ -23,6 +24,9 @@ def _of(module: str, names: list[str]) -> str:
     functions = [imported("code", name, ()) for name in names]
     whole = files.fingerprint(module)
     if whole:
-        return whole
-    text = "\0".join(part for function in functions for part in parts(function, {}))
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+        return _hash((whole, *references(functions)))
+    return _hash(part for function in functions for part in parts(function, {}))
+
+
+def _hash(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]

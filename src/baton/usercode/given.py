@@ -12,6 +12,7 @@ from typing import Any
 from baton.errors import BadInput
 from baton.usercode import files
 from baton.usercode.objects import inside, parts
+from baton.usercode.references import references
 
 GIVEN = "given"  # stands for a module in the names of functions that cannot be imported
 _NAME = re.compile(r"\w+_[0-9a-f]{16}")
@@ -40,7 +41,7 @@ def named(field: str, value: Any) -> str:
     if files.file_of(home) is not None and name.isidentifier() and getattr(home, name, None) is value:
         return f"{module}:{name}"
     inner = getattr(value, "func", value)  # a partial's
-    text = "\0".join(_told(value))
+    text = "\0".join((*_told(value), *references([value])))
     word = getattr(inner, "__name__", type(inner).__name__)
     return _kept(value, word, hashlib.sha256(text.encode(errors="surrogatepass")))
 

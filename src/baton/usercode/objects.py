@@ -72,7 +72,11 @@ def _each(word: str, values: Any, seen: Seen) -> Iterator[str]:
 
 def _loose(value: Any) -> bool:
     """Whether a function or class lies in no file."""
-    module = str(value.__module__)
+    return in_no_file(str(value.__module__))
+
+
+def in_no_file(module: str) -> bool:
+    """Return whether a module lies in no file, as a notebook's."""
     return module not in sys.builtin_module_names and files.file_of(sys.modules.get(module)) is None
 
 
@@ -93,7 +97,7 @@ def inside(function: FunctionType, seen: Seen) -> Iterator[str]:
             yield from parts(cell.cell_contents, seen)
         except ValueError:  # nothing in it yet
             yield "empty"
-    for name in _names(code):
+    for name in code_names(code):
         if name in function.__globals__:
             yield from _each(name, (function.__globals__[name],), seen)
 
@@ -108,10 +112,10 @@ def _text(code: CodeType, file: str) -> str:  # noqa: ARG001 (code of equal inst
 
 
 @lru_cache(maxsize=4096)
-def _names(code: CodeType) -> tuple[str, ...]:
+def code_names(code: CodeType) -> tuple[str, ...]:
     """The global names that a function refers to, also inside functions of its own."""
     own = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    inner = {name for const in code.co_consts if isinstance(const, CodeType) for name in _names(const)}
+    inner = {name for const in code.co_consts if isinstance(const, CodeType) for name in code_names(const)}
     return tuple(sorted(own | inner))
 
 

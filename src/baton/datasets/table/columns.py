@@ -1,5 +1,6 @@
 """Columns as they grow block by block: numbers, or words, as their cells say; both in one column is an error."""
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,9 @@ from baton.errors import BadInput
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "NULL", "null", "Null", "None", "none", "<NA>", "?")
 _MISSING = frozenset(MISSING)
+
+LARGEST = float(np.finfo(np.float32).max)
+DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}([. ]\d{3})+),\d+([eE][+-]?\d+)?")
 
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -70,8 +74,10 @@ class Growing:
             return
         if self.kind == "words":
             raise self._mixed(file, row + int(held.argmax()), f"{block[held.argmax()]:g}", "a number", "words")
-        if (endless := np.isinf(block)).any():
-            self._infinite(file, row + int(endless.argmax()))
+        with np.errstate(invalid="ignore"):
+            large = np.abs(block) > LARGEST
+        if large.any():
+            self._too_large(file, row + int(large.argmax()), float(block[large.argmax()]))
         self.kind = "numbers"
         self.parts.append(np.ascontiguousarray(block, np.float64))
 
@@ -120,13 +126,26 @@ class Growing:
         place = np.array([*(names.index(word) for word in self.words), -1], np.int64)  # the last: of a missing cell
         return Column(None, place[codes], tuple(names))
 
-    def _infinite(self, file: object, row: int) -> None:
+    def _too_large(self, file: object, row: int, value: float) -> None:
         where = f"dataset: {file}: row {row}, column {self.name!r}"
-        raise BadInput(f"{where}: is infinite; a finite number, or nothing, is right")
+        if np.isinf(value):
+            raise BadInput(f"{where}: is infinite; a finite number, or nothing, is right")
+        raise BadInput(
+            f"{where}: got {value:g}; expected numbers of at most {LARGEST:.2g}, which is what float32 holds"
+        )
 
     def _mixed(self, file: object, row: int, cell: str, kind: str, others: str) -> BadInput:
         where = f"dataset: {file}: row {row}, column {self.name!r}: {_short(cell)} is {kind}"
+        if DECIMAL_COMMA.fullmatch(cell):
+            return BadInput(f"dataset: {file}: row {row}, {decimal_comma(self.name, cell)}")
         return BadInput(f"{where}, and other rows have {others}; correct it, or categorical={self.name} takes words")
+
+
+def decimal_comma(name: str, cell: str) -> str:
+    """Return what is wrong with a column whose numbers have a decimal comma, and how to write the file."""
+    right = f"expected a decimal point, such as {cell.replace('.', '').replace(' ', '').replace(',', '.')}"
+    ways = "save the file with English number formats, or by pandas' read_csv(decimal=',') and to_csv"
+    return f"column {name!r}: got {cell!r}, a number with a decimal comma; {right}: {ways}"
 
 
 def _number(cell: str) -> float | None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baton.datasets.table import scale as scales
-from baton.datasets.table.columns import Column
+from baton.datasets.table.columns import DECIMAL_COMMA, Column, decimal_comma
 from baton.datasets.table.features import Rows, features, listed
 from baton.datasets.table.labels import Labels, labels
 from baton.datasets.table.read import Table
@@ -70,6 +70,7 @@ def unpacked(told: NDArray[np.uint8]) -> Told:
 def arrays(table: Table, options: Options) -> Arrays:
     """All of it. The table's columns are used up."""
     columns, notes = dict(table.columns), list[str]()
+    _refuse_decimal_commas(columns, options)
     if table.unnamed:
         notes.append("the first column has no name: taken for row numbers and left out")
     columns, site, names = _kept(columns, table, options, notes)
@@ -93,6 +94,15 @@ def arrays(table: Table, options: Options) -> Arrays:
     owner = own if names else np.full(len(own), -1)
     each = (np.ones(len(own)) if weight is None else weight).astype(np.float32)
     return Arrays(made.x[~test], y[~test], made.x[test], y[test], owner[~test], owner[test], each[~test], told.packed())
+
+
+def _refuse_decimal_commas(columns: dict[str, Column], options: Options) -> None:
+    """Raise BadInput if a column that would be taken as words holds numbers with a decimal comma."""
+    for name, column in columns.items():
+        if name not in (*options.categorical, options.site, options.test_column) and column.words:
+            found = [word for word in column.words if DECIMAL_COMMA.fullmatch(word)]
+            if 2 * len(found) > len(column.words):
+                raise BadInput(f"dataset: {decimal_comma(name, found[0])}")
 
 
 def _kept(
@@ -181,7 +191,12 @@ def both_sides(
     if not tested.all():
         notes.append(f"sites without test rows: {listed([n for n, c in zip(names, tested, strict=True) if not c])}")
     if found.classes:
-        single = [n for i, n in enumerate(names) if len(np.unique(found.y[(site == i) & ~test])) == 1]
+        kinds = len(found.classes)
+        pairs = np.unique(
+            site[~test] * kinds + found.y[~test].astype(np.int64)
+        )  # (site, class): one sort for all sites
+        classes = np.bincount(pairs // kinds, minlength=len(names))
+        single = [n for n, c in zip(names, classes.tolist(), strict=True) if c == 1]
         if single:
             notes.append(f"sites with one class only: {listed(single)}")
     if train.max() >= UNLIKE * train.min():
@@ -196,11 +211,13 @@ def _scaled(
     """Labels as they are told: numbers over all sites' deviation, so that a loss of 1 is no better than the mean."""
     if found.classes or options.scale == "none":
         return found.y if found.classes else found.y.astype(np.float32)  # type: ignore[return-value]
-    y = found.y.astype(np.float64)
+    return scaled_label(found.y.astype(np.float64), test, options.label, notes)
+
+
+def scaled_label(y: NDArray[np.float64], test: NDArray[np.bool_], name: str, notes: list[str]) -> NDArray[np.float32]:
+    """Return numbers to tell less the mean and over the deviation of the training rows; the note says by what."""
     own = scales.moments(y[~test], np.zeros(int((~test).sum()), np.int64), 1, "pooled")
-    notes.append(
-        f"label {options.label!r} less {own.mean[0]:.6g}, over {own.deviation[0]:.6g}: a loss of 1 is that of its mean"
-    )
+    notes.append(f"label {name!r} less {own.mean[0]:.6g}, over {own.deviation[0]:.6g}: a loss of 1 is that of its mean")
     return own.of(y, np.zeros(len(y), np.int64)).astype(np.float32)
 
 
@@ -210,9 +227,5 @@ def _head(rows: int, width: int, options: Options, found: Labels, names: tuple[s
         f"{len(found.classes)} classes ({listed(list(found.classes))})" if found.classes else "a number (regression)"
     )
     where = f", {len(names)} sites" if names else ""
-    how = {
-        "pooled": "standardised over all sites' training rows",
-        "site": "standardised site by site over its training rows",
-        "none": "as they are",
-    }
-    return f"{rows:,} rows{where}; label {options.label!r}: {kinds}; {width} features, numbers {how[options.scale]}"
+    how = scales.SCALES[options.scale]
+    return f"{rows:,} rows{where}; label {options.label!r}: {kinds}; {width} features, numbers {how}"

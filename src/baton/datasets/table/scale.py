@@ -7,7 +7,11 @@ from numpy.typing import NDArray
 
 from baton.errors import BadInput
 
-SCALES = ("pooled", "site", "none")
+SCALES = {  # what becomes of numbers, in words
+    "pooled": "standardised over all sites' training rows",
+    "site": "standardised site by site over its training rows",
+    "none": "as they are",
+}
 Floats = NDArray[np.float64]
 
 
@@ -27,7 +31,7 @@ class Moments(NamedTuple):
 def check(scale: str) -> None:
     """One of the three."""
     if scale not in SCALES:
-        raise BadInput(f"dataset: scale={scale}; {', '.join(SCALES[:-1])} or {SCALES[-1]} is right")
+        raise BadInput(f"dataset: scale={scale}; pooled, site or none is right")
 
 
 def moments(column: Floats, site: NDArray[np.int64], sites: int, scale: str) -> Moments:
