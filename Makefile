@@ -7,7 +7,7 @@ BIN := .venv/bin
 paper: .venv/ready
 	$(BIN)/python tests/paper/commands.py
 
-.PHONY: demo federation test test-long kernels lint bench docs wheel clean
+.PHONY: demo federation test test-long fuzz kernels lint bench docs wheel clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -26,6 +26,10 @@ test: .venv/ready
 
 test-long: .venv/ready
 	$(BIN)/pytest -n 2 --dist worksteal -m 'long or not long'
+
+# Messages that nobody would send: at most 15 minutes. What it finds stays in tests/corpus, which make test replays.
+fuzz: .venv/ready
+	$(BIN)/python tests/fuzz.py
 
 # The GPU's kernels without a GPU: interpreted, and compiled for Hopper. Triton is made for Linux alone.
 .venv/kernels/ready: kernels.txt | .venv/ready

@@ -72,12 +72,13 @@ def test_ctrl_c_saves_everywhere_and_a_machine_killed_is_gone_on_from(
     assert said.splitlines()[-1].startswith("baton: stopped; the same command goes on from here"), said
     assert begun(runs)
     since = time.time()
-    with start(command, env=environment, stderr=subprocess.PIPE) as process:
+    with start(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         until(lambda: len(begun(runs, since)) >= 2, process)  # both machines are at it
         ours.kill(names[1])
-        said = process.communicate(timeout=120)[1].decode()
+        printed, said = (text.decode() for text in process.communicate(timeout=120))
     assert process.returncode == 0, said
     assert "a worker died, and another goes on from its checkpoint" in said
+    assert "raylet" not in printed + said  # nor pages of what Ray says at a machine's death
     assert files(runs) == study[1]
     assert not begun(runs)
     assert not verify(Store(runs)).faults

@@ -5,21 +5,29 @@ nothing of Ray is needed but tasks, an actor and the object store, which a drive
 """
 
 import asyncio
+import importlib
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
+import baton
 from baton.crew.errand import Errand, Outcome, Parcel, Sent, Word, carry
 from baton.crew.samples import Name, packed
 from baton.errors import BadInput
+from baton.notice import once
 from baton.simulate.arithmetic import cores
 from baton.store import Laid
 
 PROCESS = 500 << 20  # bytes that a worker takes before it trains: Python, torch, Ray
 OBJECTS = 256 << 20  # bytes of a started cluster's object store, beside the data sets
+TOKEN = (
+    "on: the cluster {address!r} lets in only those with its token, and ours is missing or another one; "
+    "RAY_AUTH_MODE=token with RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, as its machines have, is right"
+)
 HEAD = "node:__internal_head__"  # a resource that Ray gives the first machine of a cluster
+PROBE_SECONDS = 60.0  # that a machine has to tell which Baton it has: its first worker is started for it
 WORD_SECONDS = 30.0  # after which a worker takes the driver for gone
 
 
@@ -65,6 +73,22 @@ def _errand(errand: Errand, post: Any, parcel: list[Any], given: dict[Name, list
     return carry(errand, Sent(lambda: ray.get(parcel[0]) if parcel else Parcel(None, {}), samples, tell))
 
 
+def _probe() -> Callable[[], str]:
+    """Return a function that tells which Baton a machine has.
+
+    It is sent as it stands here, since it is not at the top of a module: a machine may have no Baton to look it up in.
+    """
+
+    def version() -> str:
+        try:
+            import baton
+        except ImportError:
+            return ""
+        return str(baton.__version__)
+
+    return version
+
+
 class Node(NamedTuple):
     """What a machine of the cluster has."""
 
@@ -80,6 +104,8 @@ class Cluster:
         import ray
 
         self.ray: Any = ray
+        self._checked: set[str] = set()  # machines that have our Baton
+        self._check_machines()  # the head too: the post is there
         self.tasks: dict[Any, str] = {}  # reference -> chunk
         self.given: dict[Name, list[Any]] = {}  # data sets in the object store
         self.asked = 0
@@ -89,8 +115,28 @@ class Cluster:
 
     def nodes(self) -> list[Node]:
         """Those that live."""
+        self._check_machines()
         found = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         return [Node(has.get("CPU", 0.0), has.get("GPU", 0.0), int(has.get("memory", 0))) for has in found]
+
+    def _check_machines(self) -> None:
+        """Raise BadInput if one has another Baton, or none: it would train something else into the same study."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
+
+        new = [node for node in self.ray.nodes() if node["Alive"] and node["NodeID"] not in self._checked]
+        asked = self.ray.remote(num_cpus=0, max_retries=0)(_probe())
+        tasks = [asked.options(scheduling_strategy=On(node["NodeID"], soft=False)).remote() for node in new]
+        for node, task in zip(new, tasks, strict=True):
+            try:
+                found = self.ray.get(task, timeout=PROBE_SECONDS)
+            except self.ray.exceptions.RayError:
+                continue  # it died, or is slow to begin: it is asked again
+            where, right = f"on: machine {node['NodeManagerAddress']}", f"{baton.__version__}, as here, is right"
+            if not found:
+                raise BadInput(f"{where}: Baton is not installed there; {right} on every machine, the head too")
+            if found != baton.__version__:
+                raise BadInput(f"{where}: it has Baton {found}; {right}")
+            self._checked.add(node["NodeID"])
 
     def slots(self, laid: Laid) -> int:
         """How many chunks like this one train at once."""
@@ -184,17 +230,59 @@ def _joined(address: str) -> Iterator[Cluster]:
     own = {"num_cpus": cores(), "include_dashboard": False, "object_store_memory": OBJECTS}
     common = {"log_to_driver": False, "logging_level": "ERROR", "ignore_reinit_error": True}
     _answers(address)
+    _lets_in(address)
     asked = {"any": {}, "local": {"address": "local", **own}}.get(address, {"address": address})
     try:
         ray.init(**asked, **common)
+    except ray.exceptions.AuthenticationError:
+        raise BadInput(TOKEN.format(address=address)) from None
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         line = str(error).strip().partition("\n")[0]
         raise BadInput(f"on: the cluster {address!r} cannot be joined ({line})") from None
+    _silence(ray)
     try:
+        if address not in ("any", "local") and not _with_token():
+            once(f"on: the cluster {address} asks for no token: whoever reaches its ports can run code on its machines")
         yield Cluster()
     finally:
         with suppress(Exception):
             ray.shutdown()
+
+
+def _with_token() -> bool:
+    return os.environ.get("RAY_AUTH_MODE", "").lower() == "token"
+
+
+def _lets_in(address: str) -> None:
+    """Refuse a cluster whose token we do not have: Ray itself would try for 20 seconds, and not say so."""
+    if address.startswith("ray://") or ":" not in address:
+        return
+    try:
+        door = importlib.import_module("ray._raylet").GcsClient  # the one that is asked once
+        with _quiet():
+            door(address=address)
+    except Exception as error:  # whatever else is wrong, joining says it
+        if type(error).__name__ == "AuthenticationError":
+            raise BadInput(TOKEN.format(address=address)) from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what Ray's C++ writes on standard error by itself."""
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _silence(ray: Any) -> None:
+    """Keep Ray from printing what its machines say at their death, pages of it; the driver says it in a line."""
+    with suppress(AttributeError):
+        ray._private.worker.print_to_stdstream = lambda *_, **__: None
 
 
 def _answers(address: str) -> None:
