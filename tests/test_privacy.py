@@ -355,6 +355,16 @@ def test_a_last_line_that_was_cut_short_counts_nothing(tmp_path: Path) -> None:
     assert len(One(tmp_path / "one", s).site.releases.lines) == 1
 
 
+@pytest.mark.parametrize("line", ["abc", "a,b,nan", "a,b,-1.0", "a,b,1.0,2.0"])
+def test_a_line_that_is_none_is_refused_in_words(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    s = setting("sequential", dp=DP)
+    One(tmp_path / "one", s).told()
+    book = tmp_path / "one" / "released.csv"
+    book.write_text(f"{book.read_text()}{line}\n")
+    assert One(tmp_path / "one", s).leg() == Refused("books")
+    assert "released.csv: line 2: got" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("line", "what"),
     [

@@ -5,6 +5,7 @@ in everything has noise of its own, and counts. So a server learns nothing by as
 different, that is not on these lines.
 """
 
+import math
 import os
 from pathlib import Path
 
@@ -60,4 +61,6 @@ class Releases:
 
 def _parse(line: str) -> tuple[str, str, float]:
     leg, run, noise = line.split(",")
+    if not 0 <= float(noise) < math.inf:
+        raise ValueError(noise)
     return leg, run, float(noise)
