@@ -123,7 +123,7 @@ def test_one_elsewhere_is_dead_when_its_heart_stops(tmp_path: Path, monkeypatch:
         while time.monotonic() < end:
             assert not workers.dead(worker.token)
             time.sleep(0.05)
-    (tmp_path / f"{worker.token}.json").write_text("{}")  # as a killed one leaves it
+    (workers.folder / f"{worker.token}.json").write_text("{}")  # as a killed one leaves it
     assert not workers.dead(worker.token)
     time.sleep(0.7)
     assert workers.dead(worker.token)

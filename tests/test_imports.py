@@ -14,7 +14,8 @@ ROOT = Path(baton.__file__).parent
 
 LAYERS = [  # a room imports only from rooms above it
     ["baton", "errors", "notice"],
-    ["fields", "limits", "regular", "usercode", "rng", "lanes", "paper", "caches", "synonyms", "verdict"],
+    ["limits"],
+    ["fields", "nolinks", "regular", "usercode", "rng", "lanes", "paper", "caches", "synonyms", "verdict"],
     ["names", "seam", "theory", "index"],
     ["datasets", "partitions", "schedules", "rates", "failures", "algorithms", "nn"],
     ["models", "ledger", "metrics", "privacy"],

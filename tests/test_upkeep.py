@@ -206,13 +206,13 @@ def test_a_damaged_checkpoint_costs_time_and_nothing_else(
 
 def test_orphans_are_found_and_deleted_only_if_one_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = [
-        root / ".work" / "staged" / "0123",
-        root / ".work" / "chunks" / ".00-half",
-        root / ".work" / "workers" / "ab.json",
+        root / ".work" / "staged" / "0123456789abcdef-01234567",
+        root / ".work" / "chunks" / ".00000000000000000001-01234567",
+        root / ".work" / "workers" / "0123456789abcdef.json",
     ]
     for path in left[:2]:
         path.mkdir(parents=True)
-    left[2].write_text('{"token": "ab", "host": "h", "pid": 1, "born": "0", "world": "w", "beats": 0}')
+    left[2].write_text('{"token": "0123456789abcdef", "host": "h", "pid": 1, "born": "0", "world": "w", "beats": 0}')
     os.utime(left[2], (1, 1))
     assert set(upkeep.verify(Store(root)).orphans) == set(left)
     monkeypatch.chdir(root.parent)

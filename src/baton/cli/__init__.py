@@ -88,6 +88,8 @@ def _hint(error: OSError) -> str:
     """What helps where the disk is to blame."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "; what was saved before is safe: make room, and the same command goes on from there"
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+    if error.errno == errno.EROFS:
         return "; a folder that may be written to is right"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "; its owner can allow it, or another folder is right"
     return ""

@@ -1,6 +1,7 @@
 """`baton export`: stored runs for TensorBoard, MLflow, pandas and the like."""
 
 import sys
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +9,7 @@ from typing import Annotated
 import typer
 
 from baton.cli.common import Quiet, Runs, Scale, app
+from baton.cli.stored import print_left_out
 from baton.errors import BadInput
 
 
@@ -35,8 +37,7 @@ def export(
         raise BadInput(f"scale: {scale:g}; it goes with a study")
     where, store = exports.check(to, out, uri), Store(runs)
     choice = exports.choose(store, studies.read(study, scale) if study else None)
-    for run, fault in store.faults().items() if not study else ():
-        print(f"baton: {run} is left out: {fault}; 'baton repair' moves it aside", file=sys.stderr)
+    print_left_out(store.faults() if not study else {})
     if left_out := store.describe_earlier():
         print(f"baton: {left_out}", file=sys.stderr)
     try:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from baton.nolinks import is_file, is_folder, make_folder
+
 if TYPE_CHECKING:
     from baton.measure.forgetting import Hops
     from baton.setting import Setting
@@ -19,11 +21,11 @@ def hops_of(setting: "Setting", store: "Store", device: str, quiet: bool) -> "li
     from baton.sweep.progress import telling
 
     kept = store.root / "hops" / f"{setting.run_id}.json"
-    if kept.is_file():
+    if is_folder(kept.parent) and is_file(kept):
         return from_json(files.read_json(kept))
     with arithmetic("fp32"), telling(quiet) as tell:
         found = hops.measure(setting, hops.some(setting.rounds), device_of(device), tell)
-    kept.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(store.root, "hops")
     files.write_json(kept, {"hops": [each._asdict() for each in found]})
     return found
 

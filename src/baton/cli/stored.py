@@ -1,8 +1,10 @@
 """The runs of a store as `baton list runs` shows them: chosen, sorted, in a table that fits."""
 
+import errno
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +23,7 @@ HEADS = {"clients": "M", "participants": "S", "local_steps": "K", "rounds": "R",
 TABLE = ("algorithm", "dataset", "partition", "model", *HEADS, "lr", "seed")
 ALWAYS = ("algorithm", "clients", "participants", "local_steps", "rounds")  # in the table though they are all alike
 EARLIER = "earlier format"  # the state of runs that are never reused, compared or reported
+CLOSED = os.strerror(errno.EACCES)
 LONGEST = 8  # characters of an id, if they tell it from the others
 
 
@@ -42,8 +45,14 @@ def print_runs(runs: Path, where: Sequence[str], sort: str, as_json: bool) -> No
     print(counted(runs, found.runs) + told)
     if chosen:
         print(*_lines(chosen), sep="\n")
-    for run, fault in found.faults.items():
-        print(f"baton: {run} is left out: {fault}; 'baton repair' moves it aside", file=sys.stderr)
+    print_left_out(found.faults)
+
+
+def print_left_out(faults: Mapping[str, str]) -> None:
+    """A line for each run that cannot be read, with what helps."""
+    for run, fault in faults.items():
+        hint = "its owner can allow it" if fault.startswith(CLOSED) else "'baton repair' moves it aside"
+        print(f"baton: {run} is left out: {fault}; {hint}", file=sys.stderr)
 
 
 def counted(runs: Path, found: Sequence[dict[str, Any]]) -> str:

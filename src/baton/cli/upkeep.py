@@ -41,14 +41,18 @@ def verify(runs: Runs = Path("runs"), as_json: Json = False) -> None:
 
 @app.command()
 def repair(runs: Runs = Path("runs"), yes: Yes = False) -> None:
-    """Move what is damaged to .aside, clean up what nobody needs, and make the index anew."""
+    """Move what is damaged to .aside, clean up what nobody needs, and make the index anew; asks before each."""
     from baton.store import Store
     from baton.store import upkeep as keep
 
     store = Store(runs)
     found = keep.verify(store)
     for fault in found.faults:
-        print(keep.aside(store, fault))
+        print(f"{fault.path}: {fault.what}")
+    moved = [fault for fault in found.faults if not fault.stays]
+    if moved and _sure(f"move aside {_counted(len(moved), 'fault')}", yes):
+        for fault in moved:
+            print(keep.aside(store, fault))
     if found.orphans:
         for path in found.orphans:
             print(f"{path}: left by a process that ended")

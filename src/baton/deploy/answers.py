@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from baton.lanes import Params
+from baton.nolinks import is_file
 from baton.sites.visit import Answer
 from baton.store import files
 
@@ -39,7 +40,7 @@ class Answers:
     def get(self, leg: str) -> Outcome | None:
         """What was decided about a leg; None: nothing yet."""
         path = self._path(leg)
-        if not path.exists():
+        if not is_file(path):
             return None
         try:
             tensors, about = files.load(path), files.about(path)

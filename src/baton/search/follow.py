@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baton.errors import BadInput, nearest
+from baton.nolinks import make_folder
 from baton.search.rules import MISSING, Beside, Choice, Missing, Read, asked, cells, scored, search
 from baton.setting import Setting
 from baton.store import Store, write
@@ -123,8 +124,7 @@ def next_of(study: Study, store: Store) -> list[Setting]:
 def save(study: Study, store: Store, found: Sequence[Choice]) -> Path:
     """runs/tuned/<study>-<method>.json: the chosen values, the whole grid, the reasons."""
     tune = asked(study).tune
-    path = store.root / "tuned" / f"{study.name}-{tune.method}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = make_folder(store.root, "tuned") / f"{study.name}-{tune.method}.json"
     table = {
         "study": study.name,
         "method": tune.method,

@@ -15,7 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-NAME = re.compile(r"claim-(\d{6})")
+from baton import regular
+from baton.errors import BadInput
+
+NAME = re.compile(r"claim-(\d{6,9})")
+LAST = 999_999_999  # number that a claim can have
+TOKEN_BYTES = 1000  # more than any token has
 RELEASED = "-"  # in the place of a token
 EMPTY_SECONDS = 2.0  # a claim without a token is about to get one, unless its process died just then
 KEPT = 20  # claims of before that stay: nobody's listing of a folder is older than that
@@ -40,8 +45,9 @@ class Claim(NamedTuple):
     def release(self) -> None:
         """Give it back: anybody may take over."""
         with suppress(OSError):
-            if self.path.exists():
-                self.path.write_text(RELEASED)
+            place = os.open(self.path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(place, "w") as file:
+                file.write(RELEASED)
 
 
 def newest(folder: Path) -> int:
@@ -63,8 +69,8 @@ def _token(folder: Path, number: int) -> str:
     end, found = time.monotonic() + EMPTY_SECONDS, ""
     while number and not found and time.monotonic() < end:
         try:
-            found = Claim(folder, number).path.read_text()
-        except OSError:
+            found = regular.read(Claim(folder, number).path, TOKEN_BYTES, links=False).decode(errors="replace")
+        except (OSError, BadInput):  # a link or a pipe is nobody's claim: the next number takes over
             return ""
         if not found:
             time.sleep(0.02)
@@ -76,6 +82,8 @@ def take(folder: Path, token: str, dead: Callable[[str], bool]) -> Claim | None:
     number = newest(folder)  # read once: whoever takes over from it creates the next, and only one can
     if (by := _token(folder, number)) and not dead(by):
         return None
+    if number >= LAST:
+        raise BadInput(f"runs: {str(folder)!r} holds claim {number}; 'baton repair' moves it aside")
     claim = Claim(folder, number + 1)
     try:
         if not _created(claim.path, token) or not claim.holds():

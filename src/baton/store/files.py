@@ -14,9 +14,10 @@ import torch
 from safetensors.torch import save as serialised
 from safetensors.torch import save_file
 
-from baton import regular
+from baton import limits, regular
 from baton.errors import BadInput
 from baton.lanes import Params
+from baton.nolinks import is_file, is_link
 
 SUM = "sha256"  # the key of a JSON file's own checksum, and of a tensor file's
 
@@ -61,12 +62,12 @@ def write(path: Path, data: bytes, keep: bool = False) -> None:
         temporary.write_bytes(data)
 
 
-def read(path: Path) -> bytes:
-    """A whole file; what is no plain file (a pipe would wait for ever) is damaged."""
+def read(path: Path, most: int | None = None) -> bytes:
+    """A whole file; what is no plain file (a pipe would wait for ever), a link, or too large for memory is damaged."""
     try:
-        return regular.read(path)
-    except BadInput:
-        raise Damaged(f"{path.name} is no plain file") from None
+        return regular.read(path, most, links=False)
+    except BadInput as error:
+        raise Damaged(str(error)) from None
 
 
 def checksum(data: bytes) -> str:
@@ -105,10 +106,12 @@ def write_json(path: Path, table: Mapping[str, Any], keep: bool = False) -> None
     write(path, (sealed(table) + "\n").encode(), keep)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """What write_json wrote."""
+def read_json(path: Path, most: int | None = None) -> dict[str, Any]:
+    """What write_json wrote, of at most so many bytes."""
     try:
-        return opened(read(path))
+        return opened(read(path, most))
+    except Damaged:
+        raise
     except (ValueError, UnicodeDecodeError) as error:
         raise Damaged(f"{path.name} is damaged ({error})") from None
 
@@ -189,6 +192,7 @@ def has_sum(path: Path) -> bool:
 def load(path: Path, but: tuple[str, ...] = ()) -> Params:
     """The tensors, but for those whose names begin so, once all of them are what was written."""
     with _tensors(path) as file:
+        limits.fits(2 * path.stat().st_size, f"{path.name} is too large")
         found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         told, wanted = _about(file)
         if wanted is not None and wanted != _sum(found, told):
@@ -205,12 +209,14 @@ def part(path: Path, prefixes: tuple[str, ...]) -> tuple[dict[str, Any], Params]
 
 @contextmanager
 def _tensors(path: Path) -> Iterator[Any]:
-    if not path.is_file():
+    if not is_file(path):
+        if is_link(path):
+            raise Damaged(f"{path}: cannot be read: it is a link, not a regular file")
         raise FileNotFoundError(2, "No such file", str(path))
     try:
         with safetensors.safe_open(path, "pt") as file:
             yield file
-    except Damaged:
+    except BadInput:
         raise
     except (safetensors.SafetensorError, TypeError, KeyError, ValueError, AttributeError, RecursionError):
         raise Damaged(f"{path.name} is damaged") from None

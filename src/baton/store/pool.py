@@ -6,7 +6,6 @@ is (at-N.safetensors, all its lanes in one file, so that one rename moves them f
 
 import re
 import secrets
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from baton.errors import BadInput
+from baton.index import RUN
+from baton.nolinks import delete, is_file, is_folder, make_folder, names_in
 from baton.notice import once
+from baton.setting import Setting
 from baton.store import claims, files
 from baton.store.claims import Claim
 from baton.store.columns import SITE
@@ -27,7 +30,10 @@ from baton.store.workers import Worker, Workers
 
 MODEL = "model/"  # what the names of the model's leaves begin with
 APART = "sites-"  # before those of metrics at every site: many numbers, which a look does without
-AT = re.compile(r"at-(\d{6})\.safetensors")
+AT = re.compile(r"at-(\d{6,9})\.safetensors")
+CHUNK = re.compile(r"\d{20}-[0-9a-f]{8}")  # a chunk's folder
+STAGE = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}")  # of a worker, in which runs are written
+WAIT_SECONDS = 5.0  # after which whoever waits is told for whom
 Facts = dict[str, str]  # how something was computed: way, threads, CPU, versions, ...
 
 
@@ -68,21 +74,19 @@ class Seen(NamedTuple):
 
 def _checkpoints(folder: Path) -> list[Path]:
     """The newest first."""
-    try:
-        found = [path for path in folder.iterdir() if AT.fullmatch(path.name)]
-    except OSError:
-        return []
-    return sorted(found, reverse=True)
+    found = {int(match[1]): folder / name for name in names_in(folder) if (match := AT.fullmatch(name))}
+    return [path for _, path in sorted(found.items(), reverse=True) if is_file(path)]
 
 
 class Pool:
     """All chunks in flight, and who is at work on them."""
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self.work = root / ".work"
         self.folder = self.work / "chunks"
         self.staged = self.work / "staged"  # folders of runs before they are renamed into place, by worker
-        self.workers = Workers(self.work / "workers")
+        self.workers = Workers(root)
         self._known: dict[str, Laid | None] = {}  # by name: what is laid stays as it is; None: damaged
         self._looked: dict[Path, tuple[int, Seen]] = {}
         self._flying: tuple[object, dict[str, tuple[Chunk, int]]] = (), {}
@@ -91,10 +95,8 @@ class Pool:
 
     def chunks(self) -> list[Chunk]:
         """All chunks, in the order they were laid down."""
-        try:
-            names = sorted(path.name for path in self.folder.iterdir() if not path.name.startswith("."))
-        except OSError:
-            return []
+        listed = names_in(self.root, ".work", "chunks")
+        names = [name for name in listed if CHUNK.fullmatch(name) and is_folder(self.folder / name)]
         for name in names:
             if self._known.get(name) is None:
                 self._known[name] = self._read(self.folder / name)
@@ -107,12 +109,10 @@ class Pool:
 
     def _read(self, folder: Path) -> Laid | None:
         try:
-            table = files.read_json(folder / "chunk.json")
-            laid = Laid(**table)
-            sound = len(laid.runs) == len(laid.settings) > 0 and all(isinstance(run, str) for run in laid.runs)
-        except (OSError, Damaged, TypeError):
+            laid = Laid(**files.read_json(folder / "chunk.json"))
+            return laid if _is_sound(laid) else None
+        except (OSError, BadInput, TypeError, ValueError):
             return None
-        return laid if sound else None
 
     def holder(self, chunk: Chunk) -> Worker | None:
         """Who is at work on a chunk; None where nobody is."""
@@ -133,9 +133,12 @@ class Pool:
     @contextmanager
     def planning(self, worker: Worker) -> Iterator[None]:
         """One worker at a time decides what is laid down; the others wait, it is short."""
-        folder = self.work / "planning"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder, began = make_folder(self.root, ".work", "planning"), time.monotonic()
         while (claim := claims.take(folder, worker.token, self.workers.dead)) is None:
+            if time.monotonic() - began > WAIT_SECONDS:
+                who = self.workers.read(claims.holder(folder))
+                by = f"process {who.pid} on {who.host}" if who else "another process"
+                once(f"waiting for {by}, which lays down runs in {self.root}")
             time.sleep(0.05)
         try:
             yield
@@ -144,7 +147,7 @@ class Pool:
 
     def lay(self, laid: Laid, checkpoint: Path | None = None) -> Chunk:
         """A new chunk; checkpoint: one that it goes on from, which is moved."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.root, ".work", "chunks")
         name = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
         temporary = self.folder / f".{name}"
         temporary.mkdir()
@@ -154,7 +157,7 @@ class Pool:
                 checkpoint.rename(temporary / "at-000000.safetensors")
             temporary.rename(self.folder / name)
         except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
+            delete(temporary)
             raise
         return Chunk(self.folder / name, laid)
 
@@ -165,17 +168,23 @@ class Pool:
             chunk.folder.rename(gone)
         except OSError:
             return  # another did
-        shutil.rmtree(gone, ignore_errors=True)
+        delete(gone)
 
     def clean(self) -> None:
         """Remove what workers left that are dead."""
-        with suppress(OSError):
-            for path in self.staged.iterdir():
-                if self.workers.dead(path.name.partition("-")[0]):
-                    shutil.rmtree(path, ignore_errors=True)
-            for token in self.workers.tokens():
-                if self.workers.dead(token):
+        for name in names_in(self.root, ".work", "staged"):
+            if STAGE.fullmatch(name) and self.workers.dead(name.partition("-")[0]):
+                delete(self.staged / name)
+        for token in self.workers.tokens():
+            if self.workers.dead(token):
+                with suppress(OSError):
                     self.workers.forget(token)
+
+    def stage(self, token: str) -> Path:
+        """Return a new folder of a worker's, in which runs are written before they are renamed into place."""
+        folder = make_folder(self.root, ".work", "staged") / f"{token}-{secrets.token_hex(4)}"
+        folder.mkdir()
+        return folder
 
     # --- taking and going on
 
@@ -198,8 +207,8 @@ class Pool:
     def packed(self, chunk: Chunk) -> bytes | None:
         """Its newest checkpoint as it lies there, to be sent elsewhere; None: there is none."""
         for path in _checkpoints(chunk.folder):
-            with suppress(OSError):
-                return path.read_bytes()
+            with suppress(OSError, Damaged):
+                return files.read(path)
         return None
 
     def keep(self, claim: Claim, data: bytes) -> None:
@@ -265,9 +274,21 @@ def _at(claim: Claim) -> Path:
 
 def _forget_before(path: Path) -> None:
     """Checkpoints of earlier claims."""
-    for old in _checkpoints(path.parent):
-        if old.name < path.name:
-            old.unlink(missing_ok=True)
+    newest_first = _checkpoints(path.parent)
+    for old in newest_first[newest_first.index(path) + 1 :] if path in newest_first else ():
+        old.unlink(missing_ok=True)
+
+
+def _is_sound(laid: Laid) -> bool:
+    """Return whether all fields are of their types, and each run's id is that of its setting."""
+    texts = (laid.device, laid.precision, laid.by, *laid.how, *laid.how.values())
+    counts = (laid.memory, laid.begun, laid.threads)
+    if not all(isinstance(x, str) for x in texts) or not all(type(x) is int and 0 <= x < 1 << 63 for x in counts):
+        return False
+    if type(laid.share) not in (int, float) or not 0 <= laid.share <= 1:
+        return False
+    pairs = list(zip(laid.runs, laid.settings, strict=True))
+    return bool(pairs) and all(RUN.fullmatch(run) and Setting.from_json(text).run_id == run for run, text in pairs)
 
 
 def _history(tensors: dict[str, Any]) -> History:

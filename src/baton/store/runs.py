@@ -8,9 +8,8 @@ under server/ and clients/. Runs in flight are in the pool.
 import json
 import os
 import secrets
-import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +17,9 @@ from typing import Any, NamedTuple
 import torch
 
 from baton.errors import BadInput
-from baton.index import Entry, Index, check
+from baton.index import RUN, Entry, Index, check
 from baton.lanes import Params
+from baton.nolinks import delete, is_file, is_folder, is_link, make_folder
 from baton.notice import many
 from baton.seam import State
 from baton.setting import Setting, is_earlier, kin
@@ -31,6 +31,7 @@ from baton.store.sites import Measured, SiteTable
 from baton.store.snapshot import CLIENTS, SERVER, Snapshot, drawers, named
 
 EARLIER = "of an earlier format; it is kept, and never reused, compared or reported"
+NOBODY = "0" * 16  # in the place of a worker's token
 REPAIR = "'baton repair' moves it aside, to be trained again"
 
 
@@ -87,7 +88,7 @@ class Store:
 
     def complete(self, run_id: str) -> bool:
         """Whether the run has been trained to its end."""
-        return self._state(run_id).is_file()
+        return is_folder(self.folder(run_id)) and is_file(self._state(run_id))
 
     # --- what is there
 
@@ -136,23 +137,34 @@ class Store:
     def entry(self, run_id: str, stamp: int) -> Entry:
         """A run's folder, read for the index."""
         try:
-            text = sums.read(self.folder(run_id), "setting.json", sums.of(self.folder(run_id))).decode()
+            folder = self.folder(run_id)
+            known = sums.of(folder)
+            text = sums.read(folder, "setting.json", known).decode()
             if is_earlier(text):
                 done = self.complete(run_id)
-                ends = ended(files.read(self.folder(run_id) / "metrics.csv")) if done else {}
+                ends = ended(sums.read(folder, "metrics.csv", known)) if done else {}
                 return Entry(run_id, stamp, text, "", 0, int(done), "", EARLIER, json.dumps(ends), 1)
             setting = Setting.from_json(text)
             if setting.run_id != run_id:
                 raise Damaged(f"setting.json is that of {setting.run_id}")
             about = self.about(run_id) if self.complete(run_id) else None
-            if about and not (self.folder(run_id) / "metrics.csv").is_file():
+            if about and not is_file(folder / "metrics.csv"):
                 raise Damaged("no metrics.csv beside its state")
-            ends = ended(files.read(self.folder(run_id) / "metrics.csv")) if about else {}
+            ends = ended(sums.read(folder, "metrics.csv", known)) if about else {}
         except (OSError, ValueError) as error:
             what = f"{error.strerror} ({error.filename})" if isinstance(error, OSError) else str(error)
             return Entry(run_id, stamp, "", "", 0, int(self.complete(run_id)), "", what.splitlines()[0])
         said = json.dumps(about.told()) if about else ""
         return Entry(run_id, stamp, text, *kin(text), int(about is not None), said, "", json.dumps(ends))
+
+    @property
+    def index_place(self) -> Path:
+        """The file that the index is kept in."""
+        return self._index.place()
+
+    def index_faults(self, sound: Callable[[str], bool]) -> list[str]:
+        """What is wrong with the index, compared with the files of sound runs."""
+        return self._index.faults(sound)
 
     def reindex(self) -> None:
         """Make the index anew."""
@@ -199,6 +211,8 @@ class Store:
         known = self.pool.in_flight().get(run_id)
         if known is None:
             folder = self.folder(run_id)
+            if is_link(folder):
+                raise Damaged(f"{folder} is a link, and is not followed")
             text = files.read(folder / "setting.json").decode(errors="replace")
             return Run(Setting.from_json(text), from_csv(files.read(folder / "metrics.csv")), False, None)
         chunk, lane = known
@@ -213,7 +227,7 @@ class Store:
         found = []
         for name in ("metrics.csv", "state.safetensors"):
             try:
-                found.append((self.folder(run_id) / name).stat().st_mtime_ns)
+                found.append((self.folder(run_id) / name).lstat().st_mtime_ns)
             except OSError:
                 continue
         if not found and (known := self.pool.in_flight().get(run_id)) and (moved := self.pool.stamp(known[0])):
@@ -303,7 +317,7 @@ class Store:
         precision: str = "fp32",
         ways: Sequence[dict[str, float]] | None = None,
         how: Facts | None = None,
-        by: str = "nobody",
+        by: str = NOBODY,
         measured: Measured | None = None,
     ) -> None:
         """Runs that reached their end, each in a folder that appears whole; one that is there already stays.
@@ -314,8 +328,7 @@ class Store:
         diverged, found = at.diverged.tolist(), tables(at.history)
         state = State(*({name: leaf.cpu() for name, leaf in drawer.items()} for drawer in at.state))
         kept = named(state, at.clients)  # what clients keep comes over lane by lane: it may be large
-        stage = self.pool.staged / f"{by}-{secrets.token_hex(4)}"
-        stage.mkdir(parents=True)
+        stage = self.pool.stage(by)
         try:
             staged = []
             for lane, setting in enumerate(settings):
@@ -338,7 +351,7 @@ class Store:
             os.sync()
             self._index.add([entry for entry in staged if self._publish(stage / entry.run)])
         finally:
-            shutil.rmtree(stage, ignore_errors=True)
+            delete(stage)
 
     def packed(self, run_id: str) -> dict[str, bytes]:
         """A complete run's files, to be sent elsewhere."""
@@ -346,10 +359,11 @@ class Store:
 
     def receive(self, runs: Mapping[str, Mapping[str, bytes]], by: str) -> None:
         """Runs that were trained elsewhere: the files of each, checked; one that is there already stays."""
-        stage = self.pool.staged / f"{by}-{secrets.token_hex(4)}"
-        stage.mkdir(parents=True)
+        stage = self.pool.stage(by)
         try:
             for run, contents in runs.items():
+                if not RUN.fullmatch(run):
+                    raise Damaged(f"run: {run!r} is no run's id")
                 (stage / run).mkdir()
                 for name in (*sums.FILES, sums.NAME):
                     (stage / run / name).write_bytes(contents[name])
@@ -359,7 +373,7 @@ class Store:
             os.sync()
             self._index.add([self.entry(run, 0) for run in runs if self._publish(stage / run)])
         finally:
-            shutil.rmtree(stage, ignore_errors=True)
+            delete(stage)
 
     def _publish(self, made: Path) -> bool:
         """Whether a run's folder, whole, is now in its place; left where it is if another process was faster."""
@@ -371,16 +385,16 @@ class Store:
             except OSError:
                 if self.complete(made.name):
                     return False
-                if not place.exists():
+                if not os.path.lexists(place):
                     raise
-                place.rename(made.with_name(f"before-{made.name}"))  # unfinished, as stores of before had them
+                self.set_aside(place, "unfinished")  # also a link, which goes by its own name
         return False
 
     def set_aside(self, what: Path, why: str, beside: Path | None = None) -> Path:
         """Move something of the store out of the way; nothing is deleted. beside: what was moved just before."""
         if beside is None:
             stamp = f"{time.strftime('%Y%m%dT%H%M%S')}-{why}-{secrets.token_hex(2)}"
-            (self.root / ".aside" / stamp).mkdir(parents=True)
+            make_folder(self.root, ".aside", stamp)
             beside = self.root / ".aside" / stamp / what.name
         target = beside.with_name(what.name)
         what.rename(target)

@@ -1,21 +1,27 @@
 """Keeping a store in order: every file checked, what is damaged moved aside, what nobody needs cleaned up."""
 
+import errno
+import os
 import re
-import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from baton.errors import BadInput
 from baton.index import RUN
+from baton.nolinks import delete, is_file, is_folder, is_link, names_in
 from baton.store import files, journal, sums
 from baton.store.files import Damaged
 from baton.store.metrics import from_csv
+from baton.store.pool import AT, STAGE
 from baton.store.runs import Store
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")  # what is written before it is renamed
+LEFT = re.compile(r"\.(gone-)?\d{20}-[0-9a-f]{8}(-[0-9a-f]{8})?")  # a chunk half made, or half deleted
+FOLDERS = (".work", ".aside", "tuned", "hops")  # of a store, beside those of runs
+LINK = "a link, which is not followed"
+CLOSED = "; its owner can allow it"
 STALE_SECONDS = 3600.0  # a temporary file that old is nobody's
 
 
@@ -24,6 +30,7 @@ class Fault(NamedTuple):
 
     path: Path
     what: str
+    stays: bool = False  # it is not moved aside: there is nothing to mend, or not by us
 
 
 class Checked(NamedTuple):
@@ -36,35 +43,64 @@ class Checked(NamedTuple):
 
 
 def verify(store: Store) -> Checked:
-    """Read every file of a store and compare it with its checksum."""
-    seen, bare, faults = 0, 0, list[Fault]()
+    """Read every file of a store and compare it with its checksum, and the index with the files."""
+    seen, bare, links = 0, 0, list(_links(store))
+    faults = [Fault(path, LINK) for path in links]
     for folder in _runs(store):
-        names = [path.name for path in folder.iterdir() if not TEMPORARY.fullmatch(path.name)]
+        names = [name for name in names_in(folder) if not TEMPORARY.fullmatch(name)]
         seen += len(names)
         try:
+            os.listdir(folder)  # or the reason
+            if linked := [name for name in names if is_link(folder / name)]:
+                raise Damaged(f"{linked[0]} is {LINK}")
             known = sums.of(folder)
             bare += 0 if known is not None else len(names)
             _check_run(store, folder, known)
         except (OSError, BadInput) as error:
-            faults.append(Fault(folder, _told(error)))
+            faults.append(_fault(folder, error))
+    damaged, place = {fault.path.name for fault in faults}, store.index_place
+    if place not in links:
+        faults += [Fault(place, what, stays=True) for what in store.index_faults(lambda run: run not in damaged)]
     for path, check in _others(store):
         seen += 1
         try:
             check()
         except (OSError, BadInput) as error:
-            faults.append(Fault(path, _told(error)))
+            faults += [] if any(path in (link, link.parent) for link in links) else [_fault(path, error)]
     return Checked(seen, bare, faults, list(orphans(store)))
 
 
-def _told(error: Exception) -> str:
-    return f"{error.strerror}" if isinstance(error, OSError) else str(error).splitlines()[0]
+def _fault(path: Path, error: Exception) -> Fault:
+    """What is wrong, in a line; what we may not read is not damaged, and stays."""
+    if not isinstance(error, OSError):
+        return Fault(path, str(error).splitlines()[0])
+    closed = error.errno in (errno.EACCES, errno.EPERM)
+    return Fault(path, f"{error.strerror}{CLOSED if closed else ''}", stays=closed)
+
+
+def _links(store: Store) -> Iterator[Path]:
+    """Links in the places that are Baton's, none of which it makes."""
+    for name in names_in(store.root):
+        path = store.root / name
+        if is_link(path):
+            if name in (*FOLDERS, journal.NAME) or name.startswith(".index.sqlite") or RUN.fullmatch(name):
+                yield path
+        elif name in FOLDERS and name != ".aside":
+            yield from _links_below(path)
+
+
+def _links_below(folder: Path) -> Iterator[Path]:
+    """Links in a folder and the folders in it."""
+    for name in names_in(folder):
+        path = folder / name
+        if is_link(path):
+            yield path
+        elif is_folder(path):
+            yield from _links_below(path)
 
 
 def _runs(store: Store) -> list[Path]:
-    try:
-        return sorted(path for path in store.root.iterdir() if RUN.fullmatch(path.name) and path.is_dir())
-    except FileNotFoundError:
-        return []
+    return [path for name in names_in(store.root) if RUN.fullmatch(name) and is_folder(path := store.root / name)]
 
 
 def _check_run(store: Store, folder: Path, known: dict[str, str] | None) -> None:
@@ -76,7 +112,7 @@ def _check_run(store: Store, folder: Path, known: dict[str, str] | None) -> None
         return
     if entry.fault:
         raise Damaged(entry.fault)
-    if (folder / "metrics.csv").exists():
+    if os.path.lexists(folder / "metrics.csv"):
         from_csv(files.read(folder / "metrics.csv"))
     store.sites(folder.name)
     if store.complete(folder.name):
@@ -102,12 +138,15 @@ def _others(store: Store) -> Iterator[tuple[Path, "_Check"]]:
         yield path, _Check(path, "chunk")
     for chunk in pool.chunks():
         yield chunk.folder / "chunk.json", _Check(chunk.folder / "chunk.json", "json")
-        for path in sorted(chunk.folder.glob("*at-*.safetensors")):
-            yield path, _Check(path, "tensors")
-    for path in sorted(path for folder in ("tuned", "hops") for path in (store.root / folder).glob("*.json")):
-        yield path, _Check(path, "json")
-    if (store.root / "journal.jsonl").exists():
-        yield store.root / "journal.jsonl", _Check(store.root, "journal")
+        for name in names_in(chunk.folder):
+            if AT.fullmatch(name.removeprefix("damaged-")):
+                yield chunk.folder / name, _Check(chunk.folder / name, "tensors")
+    for folder in ("tuned", "hops"):
+        for name in names_in(store.root, folder):
+            if name.endswith(".json") and not name.startswith("."):
+                yield store.root / folder / name, _Check(store.root / folder / name, "json")
+    if os.path.lexists(store.root / journal.NAME):
+        yield store.root / journal.NAME, _Check(store.root / journal.NAME, "journal")
 
 
 class _Check(NamedTuple):
@@ -126,7 +165,8 @@ class _Check(NamedTuple):
                 raise Damaged("a checkpoint that was found damaged")
             files.load(self.path)
         if self.kind == "journal":
-            bad = sum(entry is None for entry in journal.lines(self.path))
+            files.read(self.path)
+            bad = sum(entry is None for entry in journal.lines(self.path.parent))
             if bad:
                 raise Damaged(f"{bad} of its lines cannot be read, and are passed over")
 
@@ -137,41 +177,50 @@ def orphans(store: Store) -> Iterator[Path]:
     dead = {token for token in pool.workers.tokens() if pool.workers.dead(token)}
     yield from (pool.workers.folder / f"{token}.json" for token in sorted(dead))
     alive = len(pool.workers.tokens()) > len(dead)
-    for folder in (pool.folder, pool.staged):
-        with suppress(OSError):
-            for path in sorted(folder.iterdir()):
-                hidden = path.name.startswith(".") or folder.name == "staged"
-                if hidden and (not alive or _old(path)):
-                    yield path
+    for folder, form in ((pool.folder, LEFT), (pool.staged, STAGE)):
+        for name in names_in(store.root, ".work", folder.name):
+            if form.fullmatch(name) and is_folder(folder / name) and (not alive or _old(folder / name)):
+                yield folder / name
     for chunk in pool.chunks():
         if pool.free(chunk) and all(store.complete(run) for run in chunk.laid.runs):
             yield chunk.folder
-    for folder in (store.root, *_runs(store), store.root / "tuned", *(chunk.folder for chunk in pool.chunks())):
-        with suppress(OSError):
-            yield from (p for p in sorted(folder.iterdir()) if TEMPORARY.fullmatch(p.name) and (not alive or _old(p)))
+    for folder in (
+        *_runs(store),
+        store.root / "tuned",
+        store.root / "hops",
+        *(chunk.folder for chunk in pool.chunks()),
+    ):
+        for name in names_in(folder.parent, folder.name):
+            path = folder / name
+            if TEMPORARY.fullmatch(name) and is_file(path) and (not alive or _old(path)):
+                yield path
 
 
 def _old(path: Path) -> bool:
     try:
-        return time.time() - path.stat().st_mtime > STALE_SECONDS
+        return time.time() - path.lstat().st_mtime > STALE_SECONDS
     except OSError:
         return False
 
 
 def aside(store: Store, fault: Fault) -> str:
-    """Move what is damaged out of the way, and say where it is; the journal stays: its bad lines are passed over."""
-    if fault.path.name == "journal.jsonl":
-        return f"{fault.path} stays: {fault.what}"
+    """Move what is damaged out of the way, and say where it is now, or why it stays."""
     what = fault.path.parent if fault.path.name == "chunk.json" else fault.path
-    return f"{what} -> {store.set_aside(what, 'damaged')}: {fault.what}"
+    bad_lines = fault.path.name == journal.NAME and is_file(fault.path)  # they are passed over
+    if fault.stays or bad_lines or not os.path.lexists(what):
+        return f"{fault.path} stays: {fault.what}"
+    if what == store.root / ".aside":  # nothing can be moved into it
+        delete(what)
+        return f"{what} deleted: {fault.what}"
+    try:
+        return f"{what} -> {store.set_aside(what, 'damaged')}: {fault.what}"
+    except OSError as error:
+        return f"{what} stays: {fault.what}; it cannot be moved: {error.strerror}"
 
 
 def clean(path: Path) -> None:
     """Delete what nobody needs."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+    delete(path)
 
 
 def forget(store: Store, runs: Sequence[str], why: str) -> list[Path]:
@@ -181,7 +230,7 @@ def forget(store: Store, runs: Sequence[str], why: str) -> list[Path]:
     for chunk in flying:
         if worker := store.pool.holder(chunk):
             raise BadInput(f"runs: process {worker.pid} on {worker.host} is training some of these; stop it first")
-    done = [folder for run in runs if (folder := store.folder(run)).exists()]
+    done = [folder for run in runs if os.path.lexists(folder := store.folder(run))]
     begun = [chunk.folder for chunk in flying if wanted.issuperset(chunk.laid.runs)]
     moved = list[Path]()
     for folder in (*done, *begun):

@@ -5,6 +5,7 @@ and closed is seen by another that opens the file then. Local disks and NFS do t
 """
 
 import os
+import re
 import secrets
 import socket
 import threading
@@ -15,8 +16,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from baton.nolinks import is_file, is_folder, make_folder, names_in
 from baton.store import files
 
+PLACE = (".work", "workers")  # of their files, in the store
+TOKEN = re.compile(r"[0-9a-f]{16}")
+MOST = 1 << 16  # bytes of a worker's file
 CACHED = 60.0  # seconds that a network's disk may show an old time
 SILENT = "BATON_SILENT_SECONDS"  # the variable that says how long
 
@@ -66,8 +71,8 @@ def me() -> Worker:
 class Workers:
     """All that are at work: runs/.work/workers/."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, root: Path) -> None:
+        self.root, self.folder = root, root.joinpath(*PLACE)
         self._seen: dict[str, tuple[object, float]] = {}  # token -> what was seen last, and since when
 
     def _path(self, token: str) -> Path:
@@ -77,7 +82,7 @@ class Workers:
     def working(self) -> Iterator[Worker]:
         """At work while inside, with a heartbeat."""
         worker, stop = me(), threading.Event()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.root, *PLACE)
         self._beat(worker, 0)
         heart = threading.Thread(target=self._live, args=(worker, stop), daemon=True, name="heartbeat")
         heart.start()
@@ -104,11 +109,20 @@ class Workers:
 
     def read(self, token: str) -> Worker | None:
         """A worker that is registered; None where there is none, or it cannot be read."""
+        if not self._is_listed(token):
+            return None
         try:
-            found = files.read_json(self._path(token))
-            return Worker(*(found[field] for field in Worker._fields))
+            found = files.read_json(self._path(token), MOST)
+            fields = {name: found[name] for name in Worker._fields}
         except (OSError, files.Damaged, KeyError):
             return None
+        sound = all(type(fields[name]) is kind for name, kind in Worker.__annotations__.items())
+        return Worker(**fields) if sound else None
+
+    def _is_listed(self, token: str) -> bool:
+        """Return whether it is a token that Baton gives, with a file of its own."""
+        inside = is_folder(self.folder.parent) and is_folder(self.folder)
+        return inside and TOKEN.fullmatch(token) is not None and is_file(self._path(token))
 
     def dead(self, token: str) -> bool:
         """Whether nobody works under this token any more.
@@ -117,12 +131,14 @@ class Workers:
         this process's own clock, or, at first sight, is much older than that by the disk's: clocks of two machines are
         never compared.
         """
+        if not self._is_listed(token):
+            return True
         path = self._path(token)
         worker = self.read(token)
         if worker is not None and worker.world == _world() and worker.born:
             return _born(worker.pid) != worker.born
         try:
-            now = (files.read(path), path.stat().st_mtime_ns)
+            now = (files.read(path, MOST), path.lstat().st_mtime_ns)
         except FileNotFoundError:
             return True
         except (OSError, files.Damaged):
@@ -138,7 +154,7 @@ class Workers:
         fresh = self.folder / f".{secrets.token_hex(8)}"
         try:
             fresh.touch()
-            return fresh.stat().st_mtime - path.stat().st_mtime
+            return fresh.stat().st_mtime - path.lstat().st_mtime
         except OSError:
             return 0.0
         finally:
@@ -147,7 +163,8 @@ class Workers:
 
     def tokens(self) -> list[str]:
         """Everybody that is registered, dead or alive."""
-        return sorted(path.stem for path in self.folder.glob("*.json"))
+        found = [name.removesuffix(".json") for name in names_in(self.root, *PLACE) if name.endswith(".json")]
+        return [token for token in found if TOKEN.fullmatch(token)]
 
     def forget(self, token: str) -> None:
         """Remove what a dead worker left of itself."""
