@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import baton
-from baton import cli, datasets, study
+from baton import caches, cli, datasets, study
 from baton.clients import owners
 from baton.datasets import cifar10, decoded, digits
 from baton.datasets.base import Dataset, cross_entropy
@@ -119,7 +119,7 @@ def test_a_second_start_hashes_nothing(data: Path, monkeypatch: pytest.MonkeyPat
 def test_a_damaged_fingerprint_is_made_anew(data: Path, damage: object) -> None:
     write_idx(data / "mnist")
     first = datasets.content("mnist", 10)
-    (path,) = decoded.cache().glob("decoded/mnist-*/checksums.json")
+    (path,) = caches.cache().glob("decoded/mnist-*/checksums.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "content": damage}))
     datasets.forget()
     assert datasets.content("mnist", 10) == first

@@ -13,8 +13,9 @@ import baton
 ROOT = Path(baton.__file__).parent
 
 LAYERS = [  # a room imports only from rooms above it
-    ["baton", "errors", "notice"],
-    ["limits"],
+    ["baton", "errors", "shown"],
+    ["notice"],
+    ["limits", "private"],
     ["fields", "nolinks", "regular", "usercode", "rng", "lanes", "paper", "caches", "synonyms", "verdict"],
     ["names", "seam", "theory", "index"],
     ["datasets", "partitions", "schedules", "rates", "failures", "algorithms", "nn"],

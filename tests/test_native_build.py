@@ -11,7 +11,8 @@ import torch
 from baton import notice
 from baton.models import logistic
 from baton.nn import cuda, graph
-from baton.nn.native import build, private
+from baton import private
+from baton.nn.native import build
 from baton.setting import Setting
 from baton.simulate.engine import Program
 from contracts.examples import CPU

@@ -43,7 +43,7 @@ def run(
     size = mem.parse(memory) if memory else None
     at = grid.train(wanted, store, device, size, precision=precision, anyway=anyway, where=place)
     progress.follow(at, quiet)
-    return Runs(Run(store.read(s.run_id), store) for s in wanted)
+    return Runs(Run(store.read(s.run_id), store, trust=True) for s in wanted)
 
 
 def tune(
@@ -110,7 +110,7 @@ def advise(
 
     with held():
         found = ask(setting, parsed(budget), seeds, algorithms, train, store)
-    return Advice(found.verdict, found.by, Runs(Run(store.read(s.run_id), store) for s in found.probe))
+    return Advice(found.verdict, found.by, Runs(Run(store.read(s.run_id), store, trust=True) for s in found.probe))
 
 
 def compare(

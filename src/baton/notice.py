@@ -3,6 +3,8 @@
 import sys
 from threading import Lock
 
+from baton.shown import print
+
 _said: set[str] = set()
 _lock = Lock()
 

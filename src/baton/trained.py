@@ -13,6 +13,7 @@ from baton import store as stores
 from baton.errors import BadInput, nearest
 from baton.seam import State
 from baton.setting import Setting
+from baton.shown import escaped
 from baton.store import Metrics, Store
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ RESULTS = ("test_accuracy", "distance", "test_loss")  # what a run came to: the 
 class Run:
     """One trained run: its setting, what was measured, its model."""
 
-    def __init__(self, found: stores.Run, store: Store) -> None:
-        self._found, self._store = found, store
+    def __init__(self, found: stores.Run, store: Store, *, trust: bool = False) -> None:
+        """trust: its setting was typed in this process: what it names of the user's own code may be imported."""
+        self._found, self._store, self._trust = found, store, trust
 
     @property
     def setting(self) -> Setting:
@@ -97,8 +99,15 @@ class Run:
         """A metric over rounds."""
         return Runs([self]).plot(metric)
 
-    def module(self, client: int | None = None) -> "nn.Module":
-        """The trained model, in evaluation mode; a fresh one at every call. client: whose, where each has its own."""
+    def module(self, client: int | None = None, *, trust: bool = False) -> "nn.Module":
+        """The trained model, in evaluation mode; a fresh one at every call. client: whose, where each has its own.
+
+        trust: import the code of your own that a stored run's setting names. Of a run that was asked for here it is
+        imported without a word.
+        """
+        if self.setting.paths and not (self._trust or trust):
+            named = ", ".join(self.setting.paths)
+            raise BadInput(f"module: the run names {named}, which would be imported; trust=True if it is yours")
         import torch
 
         from baton import datasets, models
@@ -127,13 +136,16 @@ class Run:
         )
         return {name: leaf[0, client] for name, leaf in own(lanes).items()}
 
-    def predict(self, x: Any, outputs: bool = False, client: int | None = None) -> NDArray[Any]:
-        """The label of each sample [n], or the model's outputs; x [n, ...] as the data set has its samples."""
+    def predict(self, x: Any, outputs: bool = False, client: int | None = None, *, trust: bool = False) -> NDArray[Any]:
+        """The label of each sample [n], or the model's outputs; x [n, ...] as the data set has its samples.
+
+        trust: as `module` takes it.
+        """
         import torch
 
         from baton import datasets, metrics
 
-        s = self.setting
+        s, made = self.setting, self.module(client, trust=trust)
         data = datasets.load(s.dataset, s.clients)
         given = torch.as_tensor(x)
         if tuple(given.shape[1:]) != tuple(data.x.shape[1:]):
@@ -142,12 +154,12 @@ class Run:
                 f"x: of shape {tuple(given.shape)}; ({', '.join(right)}), n samples of {s.dataset}, is right"
             )
         with torch.no_grad():
-            found = self.module(client)(datasets.prepared(data, given.to(data.x.dtype), getattr(torch, s.dtype)))
+            found = made(datasets.prepared(data, given.to(data.x.dtype), getattr(torch, s.dtype)))
         labels: NDArray[Any] = (found if outputs or not data.classes else metrics.predicted(found)).numpy()
         return labels
 
     def __repr__(self) -> str:
-        return f"Run {self.id[:8]}: {_words(self)}"
+        return escaped(f"Run {self.id[:8]}: {_words(self)}")
 
     def _repr_html_(self) -> str:
         return Runs([self])._repr_html_()

@@ -29,6 +29,7 @@ from baton.cli.common import app
 from baton.cli.interrupted import asked_again
 from baton.errors import BadInput
 from baton.limits import enough
+from baton.shown import print
 from baton.usercode import blamed
 
 __all__ = [

@@ -9,6 +9,7 @@ import typer
 from baton.cli import symbols as s
 from baton.cli.common import DataDir, Hush, Json, Runs, Scale, app, print_json, use_data_dir
 from baton.errors import BadInput
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.theory import Result, Row

@@ -13,6 +13,7 @@ from baton import __version__
 from baton.cli import complete
 from baton.cli.help import App
 from baton.errors import BadInput
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.setting import Setting

@@ -25,6 +25,7 @@ from baton.cli.common import (
 from baton.cli.train import train
 from baton.crew import where
 from baton.errors import BadInput
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.comparison import Comparison

@@ -7,6 +7,7 @@ import typer
 from baton.cli import flags
 from baton.cli.common import DataDir, Device, Hush, Json, Memory, app, print_json, use_data_dir
 from baton.errors import BadInput, nearest
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.constants import Constant, Measured

@@ -8,6 +8,7 @@ import typer
 
 from baton.cli.common import DataDir, Json, Quiet, app, print_json, use_data_dir
 from baton.cli.help import App
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.datasets.check import Summary

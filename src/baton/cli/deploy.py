@@ -14,6 +14,7 @@ from baton.cli.common import Json, Runs, app, print_json
 from baton.cli.help import App
 from baton.cli.pages import serve
 from baton.errors import BadInput
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.deploy.plan import Plan

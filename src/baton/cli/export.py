@@ -11,6 +11,7 @@ import typer
 from baton.cli.common import Quiet, Runs, Scale, app
 from baton.cli.stored import print_left_out
 from baton.errors import BadInput
+from baton.shown import print
 
 
 @app.command()

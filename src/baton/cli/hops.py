@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from baton.nolinks import is_file, is_folder, make_folder
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.measure.forgetting import Hops

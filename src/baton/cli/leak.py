@@ -8,6 +8,7 @@ import typer
 
 from baton.cli.common import DataDir, Json, Runs, Trust, app, built, print_json, use_data_dir
 from baton.errors import BadInput
+from baton.shown import print
 
 
 @app.command()

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from baton.cli import flags
 from baton.cli.common import DataDir, Json, app, print_json, use_data_dir
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.setting import Setting

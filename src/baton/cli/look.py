@@ -15,6 +15,7 @@ from baton.cli.complete import TITLES
 from baton.cli.sites import print_sites, sites_of
 from baton.cli.stored import EARLIER, counted, print_runs, stored
 from baton.errors import BadInput
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.store import Store

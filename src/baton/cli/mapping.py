@@ -10,6 +10,7 @@ from baton.cli.common import Devices, Hush, Json, Memory, Runs, app, print_json
 from baton.cli.symbols import constant
 from baton.cli.train import train
 from baton.errors import BadInput
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.report.map import Grid, Place

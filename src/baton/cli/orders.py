@@ -8,6 +8,7 @@ import typer
 
 from baton.cli import symbols as s
 from baton.cli.common import Json, app, print_json
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.theory import Chain, Cost, Groups

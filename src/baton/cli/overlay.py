@@ -9,6 +9,7 @@ import typer
 
 from baton.cli.common import print_json
 from baton.errors import BadInput
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.report.overlay import Cell

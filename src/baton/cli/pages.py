@@ -10,6 +10,7 @@ from baton.cli import flags
 from baton.cli.common import Device, Method, Quiet, Runs, Scale, app, reading, told
 from baton.cli.hops import hops_shown
 from baton.cli.train import train
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.store import Store

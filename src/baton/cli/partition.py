@@ -7,6 +7,7 @@ import typer
 
 from baton.cli.common import DataDir, Json, app, print_json, use_data_dir
 from baton.errors import BadInput
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.partitions import Owner

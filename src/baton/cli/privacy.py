@@ -7,6 +7,7 @@ import typer
 from baton.cli import flags
 from baton.cli.common import Json, app, print_json
 from baton.errors import BadInput
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.setting import Setting

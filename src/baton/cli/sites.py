@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING, Any
 
+from baton.shown import print
+
 if TYPE_CHECKING:
     from baton.store import Store
 

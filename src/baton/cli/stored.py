@@ -14,6 +14,7 @@ from baton.cli import complete, table
 from baton.cli.common import print_json
 from baton.errors import BadInput, nearest
 from baton.fields import FIELDS
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.store import Store

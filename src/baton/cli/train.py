@@ -39,6 +39,7 @@ from baton.cli.sites import print_personal
 from baton.crew import HERE, Where, where
 from baton.errors import BadInput
 from baton.notice import many
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.setting import Setting

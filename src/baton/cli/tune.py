@@ -29,6 +29,7 @@ from baton.cli.common import (
 from baton.cli.train import train
 from baton.crew import where
 from baton.notice import many
+from baton.shown import print
 
 if TYPE_CHECKING:
     from baton.search.rules import Choice

@@ -9,6 +9,7 @@ import typer
 from baton.cli.common import Json, Runs, app, print_json
 from baton.errors import BadInput
 from baton.notice import many
+from baton.shown import print
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

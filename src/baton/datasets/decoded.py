@@ -9,7 +9,6 @@ import os
 import shutil
 import tempfile
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,10 +17,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from baton.caches import cache
+from baton import private
+from baton.caches import own_folder
 from baton.datasets.content import of_arrays
+from baton.notice import once
 
-VERSION = 2  # of what decoding gives; raised when it changes
+VERSION = 3  # of what decoding gives; raised when it changes
 KEPT = 3  # decoded copies of one data set, for those who have it in several places
 
 
@@ -58,13 +59,14 @@ def cached(
     kind: of the arrays; content: of them, where it is not all of them; how: what else decoding depends on; most:
     copies to keep.
     """
-    folder = cache() / "decoded" / f"{name}-{fingerprint(files, how)}"
-    found = _read(folder, kind)
+    place = own_folder("decoded", "decoded samples")
+    folder = place / f"{name}-{fingerprint(files, how)}" if place else None
+    found = _read(folder, kind) if folder else None
     if found is not None:
         return found
     made = decode()
     told = content(made) if content else of_arrays(made)
-    if _write(folder, Kept(made, told), most) and (kept := _read(folder, kind)):
+    if folder and _write(folder, Kept(made, told), most) and (kept := _read(folder, kind)):
         return kept
     return Kept(kind(*(np.require(array, None, ["C", "W"]) for array in made)), told)
 
@@ -79,22 +81,27 @@ def fingerprint(files: Sequence[Path], how: str = "") -> str:
     return digest.hexdigest()[:16]
 
 
-def _checksum(path: Path) -> int:
-    return zlib.crc32(np.memmap(path, np.uint8, "r").data)
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(np.memmap(path, np.uint8, "r").data).hexdigest()
 
 
-def _checksums(folder: Path, content: str, kind: type[Any]) -> list[int]:
-    with ThreadPoolExecutor(len(kind._fields)) as pool:  # crc32 lets go of the interpreter's lock
+def _checksums(folder: Path, content: str, kind: type[Any]) -> list[str]:
+    with ThreadPoolExecutor(len(kind._fields)) as pool:  # hashlib lets go of the interpreter's lock
         arrays = pool.map(_checksum, (folder / f"{field}.npy" for field in kind._fields))
-        return [*arrays, zlib.crc32(content.encode())]
+        return [*arrays, hashlib.sha256(content.encode()).hexdigest()]
 
 
 def _read(folder: Path, kind: type[Any] = Arrays) -> Kept[Any] | None:
-    """The arrays kept here, if they are what was written."""
+    """The arrays kept here, if they are what was written, and nobody else can have written them."""
     try:
+        names = ("checksums.json", *(f"{field}.npy" for field in kind._fields))
+        why = private.open_to(folder, above=0)
+        if why or not all(private.is_own(folder / name) for name in names):
+            once(f"decoded samples in the cache are not used, since {why or f'{folder} has files of another user'}")
+            return None
         said = json.loads((folder / "checksums.json").read_text())
         content = str(said["content"])
-        if said["crc32"] != _checksums(folder, content, kind):
+        if said["sha256"] != _checksums(folder, content, kind):
             return None
         # Mode "c": writing to a tensor of these would change its own copy of the page, never the file.
         found = kind(*(np.load(folder / f"{field}.npy", "c", allow_pickle=False) for field in kind._fields))
@@ -108,11 +115,10 @@ def _write(folder: Path, made: Kept[Any], most: int) -> bool:
     """Whether the arrays now lie in the cache."""
     temporary = None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         for field, array in made.arrays._asdict().items():
             np.save(temporary / f"{field}.npy", array, allow_pickle=False)
-        said = {"content": made.content, "crc32": _checksums(temporary, made.content, type(made.arrays))}
+        said = {"content": made.content, "sha256": _checksums(temporary, made.content, type(made.arrays))}
         (temporary / "checksums.json").write_text(json.dumps(said))
         if folder.exists():  # damaged, or another process was as fast
             shutil.rmtree(folder)

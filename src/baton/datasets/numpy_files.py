@@ -4,7 +4,7 @@ import os
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from baton.errors import BadInput, nearest
 from baton.names import First
 from baton.regular import opened
 
+COPIES = 5  # of the arrays that are made until they are samples
 FIELDS = ("x", "y", "owner", "test_x", "test_y", "test_owner", "weight")
 
 
@@ -72,11 +73,21 @@ def _array(path: str) -> Array:
     return found
 
 
+def _size(file: BinaryIO) -> int:
+    """Return the bytes of a file, unpacked if it is an archive."""
+    size = os.fstat(file.fileno()).st_size
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            size = sum(each.file_size for each in archive.infolist())
+    file.seek(0)
+    return size
+
+
 def _opened(path: str) -> "Array | dict[str, Array]":
     place = Path(os.path.expanduser(path))
     try:
         with opened(place, field="dataset") as file:
-            limits.fits(2 * os.fstat(file.fileno()).st_size, f"dataset: {path}: is too large")
+            limits.fits(COPIES * _size(file), f"dataset: {path}: is too large")
             found: Any = np.load(file, allow_pickle=False)
             return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
     except (FileNotFoundError, NotADirectoryError):

@@ -4,16 +4,18 @@ import hashlib
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from baton import regular
+from baton import metrics, regular
 from baton.deploy.fits import fits
 from baton.deploy.like import like
 from baton.deploy.measure import asked
 from baton.deploy.rules import Rules
 from baton.errors import BadInput, nearest
-from baton.setting import Setting
+from baton.names import path
+from baton.setting import ROOMS, Setting
 from baton.store import files
 
 ADMIN = "admin@baton.example"
@@ -252,9 +254,16 @@ def _setting(
     elif "dataset" not in given:
         raise BadInput("data: missing; what the sites' rows look like, or a dataset in [run], is right")
     given |= {"clients": len(sites), "on_failure": then}
+    if own := _own_code(given):  # asked of the names: nothing of it is imported
+        raise BadInput(f"run: {own} is code of your own; sites run Baton's own alone")
     fits(Setting(**{**given, "failures": "none"}))
     setting = Setting(**{**given, "failures": "real"})
-    if setting.theirs:
-        raise BadInput(f"run: {setting.paths[0]} is code of your own; sites run Baton's own alone")
     asked(setting, like(setting))  # metrics that fit
     return setting
+
+
+def _own_code(given: Mapping[str, Any]) -> str:
+    """Return the first name of a user's own code; empty where there is none."""
+    named = (path(given[field], known) for field, known in ROOMS.items() if isinstance(given.get(field), str))
+    wanted = given.get("metrics", "")
+    return next(filter(None, (*named, *(metrics.paths(wanted) if isinstance(wanted, str) else ()))), "")

@@ -12,6 +12,7 @@ from baton.errors import BadInput
 from baton.search import choices, extended
 from baton.search.past import look_back
 from baton.setting import Setting
+from baton.shown import without_folders
 from baton.store import Run, Store
 from baton.store.journal import entries
 from baton.study import Study
@@ -66,7 +67,7 @@ def labels(choice: Choice) -> dict[str, str]:
     """By run id: the fields in which the runs differ, such as `algorithm=parallel,lr=0.1,seed=1`."""
     rows = {run: setting.model_dump() for run, setting in choice.settings.items()}
     vary = [field for field in Setting.model_fields if len({row[field] for row in rows.values()}) > 1]
-    return {run: ",".join(f"{field}={row[field]}" for field in vary) for run, row in rows.items()}
+    return {run: ",".join(f"{field}={without_folders(row[field])}" for field in vary) for run, row in rows.items()}
 
 
 def pasts(choice: Choice) -> dict[str, Past]:

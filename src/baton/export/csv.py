@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from baton.export import table
 from baton.export.choice import Choice, read
+from baton.shown import cell
 from baton.store import Run
 
 
@@ -48,11 +49,11 @@ def _sites(choice: Choice, out: Path) -> None:
         rows.writerow(["run", *table.OfSites._fields])
         for run, found in chain([first], every):
             for *head, value in zip(*found, strict=True):
-                rows.writerow([run, *head, "" if isnan(value) else value])
+                rows.writerow([run, *map(cell, head), "" if isnan(value) else value])
 
 
 def _rows(run_id: str, run: Run, metrics: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    head = (run_id, *run.setting.model_dump().values())
+    head = (run_id, *map(cell, table.fields(run.setting).values()))
     tail = ("true" if run.complete else "false", "" if run.diverged is None else run.diverged)
     columns: list[list[Any]] = [run.metrics["round"].astype(int).tolist()]
     for name in metrics:

@@ -11,7 +11,7 @@ import numpy as np
 
 from baton.errors import BadInput
 from baton.export.choice import Choice, Past, labels, need, pasts, read
-from baton.export.table import whole
+from baton.export.table import fields, whole
 from baton.store import Run
 from baton.store.columns import METRICS, further
 
@@ -115,7 +115,7 @@ def _log(mlflow: Any, client: Any, target: Any, run: Run, past: Past) -> None:
     """All that is not there yet; the status last."""
     own, entities, ended = target.info.run_id, mlflow.entities, round(past.ended * 1000)
     metrics = [entities.Metric(*point, ended, step) for step, point in _points(run, _steps(client, target))]
-    params = [entities.Param(field, str(value)) for field, value in run.setting.model_dump().items()]
+    params = [entities.Param(field, str(value)) for field, value in fields(run.setting).items()]
     tags = {"complete": str(run.complete).lower(), **past.facts}
     if run.diverged is not None:
         tags["diverged"] = str(run.diverged)

@@ -60,7 +60,7 @@ def _schema(pa: Any, choice: Choice, metrics: Sequence[str]) -> Any:
 
 
 def _rows(pa: Any, schema: Any, run_id: str, run: Run) -> Any:
-    ends = {"run": run_id, **run.setting.model_dump(), "complete": run.complete, "diverged": run.diverged}
+    ends = {"run": run_id, **table.fields(run.setting), "complete": run.complete, "diverged": run.diverged}
     rounds = run.metrics["round"].astype("int64")
     columns = []
     for field in schema:

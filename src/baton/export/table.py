@@ -4,13 +4,14 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from baton.export.choice import Choice
 from baton.setting import Setting
+from baton.shown import without_folders
 from baton.store import Run
 from baton.store.columns import METRICS, further
 
@@ -26,6 +27,11 @@ def columns(choice: Choice) -> list[str]:
 def names(metrics: Sequence[str]) -> list[str]:
     """The columns of the table."""
     return ["run", *FIELDS, "round", *metrics, "complete", "diverged"]
+
+
+def fields(setting: Setting) -> dict[str, Any]:
+    """A run's setting as others are shown it: of files outside the store the names alone."""
+    return {name: without_folders(x) for name, x in setting.model_dump().items()}
 
 
 def beside(out: Path) -> Path:

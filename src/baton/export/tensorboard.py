@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from baton.export.choice import Choice, Past, labels, need, pasts, read
-from baton.export.table import whole
+from baton.export.table import fields, whole
 from baton.store import Run
 from baton.store.columns import METRICS, further
 
@@ -72,7 +72,7 @@ def _events(tb: _Modules, run: Run, past: Past) -> Iterator[Any]:
     """Numbers that are not finite are left out. No round's own time is known: all have the time the run ended."""
     yield tb.event.Event(wall_time=past.began, file_version="brain.Event:2")
     start = tb.plugin.SessionStartInfo(start_time_secs=past.began)
-    for field, value in run.setting.model_dump().items():
+    for field, value in fields(run.setting).items():
         _fill(start.hparams[field], value)
     yield _session(tb, past.began, tb.hparams.SESSION_START_INFO_TAG, session_start_info=start)
     every = (*METRICS, *further(run.metrics))

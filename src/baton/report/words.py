@@ -12,6 +12,7 @@ import numpy as np
 
 from baton.names import split
 from baton.setting import ROOMS, Setting
+from baton.shown import cell, markdown, without_folders
 from baton.store.columns import EXACT
 from baton.study import Study, measured
 
@@ -78,7 +79,7 @@ def metric(name: str) -> str:
 
 def value(x: Any) -> str:
     """A setting's value as one writes it; none: of an option that there is not."""
-    return f"{x:g}" if isinstance(x, float) else "none" if x is None else str(x)
+    return f"{x:g}" if isinstance(x, float) else "none" if x is None else str(without_folders(x))
 
 
 def number(x: float, metric: str) -> str:
@@ -195,9 +196,9 @@ def averaged(study: Study, settings: Iterable[Setting], most: int) -> str:
 
 
 def as_csv(lines: Iterable[Sequence[Any]]) -> bytes:
-    """Lines of a CSV file, every digit kept; what is None stays empty."""
+    """Lines of a CSV file, every digit kept; what is None stays empty, and no name is a formula."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
+    csv.writer(text, lineterminator="\n").writerows([cell(x) for x in line] for line in lines)
     return text.getvalue().encode()
 
 
@@ -208,4 +209,4 @@ def as_md(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 
 
 def _md(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return markdown(text).replace("|", "\\|").replace("\n", " ")

@@ -238,9 +238,12 @@ class Store:
         """What a complete run says of itself."""
         found = files.about(self._state(run_id))
         try:
-            return About(**{field: found[field] for field in About._fields if field in found})
+            about = About(**{field: found[field] for field in About._fields if field in found})
         except TypeError:
-            raise Damaged("state.safetensors is damaged") from None
+            about = None
+        if about is None or not _is_sound(about):
+            raise Damaged("state.safetensors is damaged")
+        return about
 
     def columns(self, run_id: str) -> list[str]:
         """The names in a run's metrics.csv; of one in flight, what it has so far."""
@@ -403,6 +406,16 @@ class Store:
     def log(self, entry: dict[str, Any]) -> None:
         """One line in runs/journal.jsonl: what ran when, on what, for how long."""
         journal.log(self.root, entry)
+
+
+def _is_sound(about: About) -> bool:
+    """Return whether all that a run says of itself has the type that it was written with."""
+    counts = (about.round, 0 if about.diverged is None else about.diverged)
+    way, how = ({} if table is None else table for table in (about.way, about.how))
+    if not all(type(x) is int for x in counts) or not isinstance(way, dict) or not isinstance(how, dict):
+        return False
+    texts = (about.run, about.precision, about.sites, *how.values())
+    return all(isinstance(x, str) for x in texts) and all(isinstance(x, int | float) for x in way.values())
 
 
 def _written(folder: Path, contents: Mapping[str, bytes]) -> None:

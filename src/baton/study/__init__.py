@@ -117,6 +117,9 @@ def parse(name: str, table: dict[str, Any]) -> Study:
     for key in table:
         if key not in KEYS:
             raise BadInput(f"study: no key {key!r}; {nearest(key, KEYS)}")
+    for key in ("title", "about"):
+        if not isinstance(table.get(key, ""), str):
+            raise BadInput(f"{key}: {table[key]!r} is not right: a text in quotes is")
     for key in TABLES:
         is_table(table.get(key, {}), key)
     tune = Tune(**table["tune"]) if "tune" in table else None

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from baton.notice import many
+from baton.shown import print
 from baton.store import History
 from baton.sweep import notebook, stopping
 from baton.sweep.call import Progress as Where

@@ -11,7 +11,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from baton.nn.native import private, structs
+from baton import private
+from baton.nn.native import structs
 from baton.notice import once
 
 HERE = Path(__file__).parent

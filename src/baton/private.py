@@ -1,4 +1,4 @@
-"""Whether a folder of compiled code is one's own: loading what another may have written there would be running it.
+"""Whether a folder of a cache is one's own: to load compiled code that another wrote would be running it.
 
 What root owns is as good as one's own: root can do as it likes with the process anyway, and an image that was built by
 root may bring its library.
@@ -21,16 +21,17 @@ def made(folder: Path) -> Path:
     return place
 
 
-def open_to(folder: Path) -> str:
+def open_to(folder: Path, above: int = ABOVE) -> str:
     """Who else could put something there, and in which folder; '' where nobody could.
 
+    above: folders over it that are looked at too.
     In a folder as /tmp everybody may write, but nobody may rename what is another's: such a one may lie above.
     """
-    for above, place in enumerate([folder, *folder.parents][: 1 + ABOVE]):
+    for step, place in enumerate([folder, *folder.parents][: 1 + above]):
         found = place.stat()
         if not _owned(found):
             return f"{place} belongs to another user"
-        if found.st_mode & OTHERS and not (above and found.st_mode & stat.S_ISVTX):
+        if found.st_mode & OTHERS and not (step and found.st_mode & stat.S_ISVTX):
             return f"{place} is writable by others"
     return ""
 
@@ -44,6 +45,12 @@ def content(path: Path) -> bytes | None:
     with os.fdopen(file, "rb") as opened:
         found = os.fstat(file)
         return opened.read() if stat.S_ISREG(found.st_mode) and _owned(found) and not found.st_mode & OTHERS else None
+
+
+def is_own(path: Path) -> bool:
+    """Return whether it is a regular file of one's own, in a folder that is."""
+    found = os.lstat(path)
+    return stat.S_ISREG(found.st_mode) and _owned(found)
 
 
 def _owned(found: os.stat_result) -> bool:
