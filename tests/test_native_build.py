@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from baton import notice
+from baton import notice, private
 from baton.models import logistic
 from baton.nn import cuda, graph
-from baton import private
 from baton.nn.native import build
 from baton.setting import Setting
 from baton.simulate.engine import Program

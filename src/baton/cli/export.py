@@ -1,7 +1,6 @@
 """`baton export`: stored runs for TensorBoard, MLflow, pandas and the like."""
 
 import sys
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
