@@ -78,9 +78,8 @@ class Index:
         stale = [run for run, stamp in here.items() if run not in known or known[run].stamp != stamp]
         gone = [run for run in known if run not in here]
         fresh = {run: self._read(run, here[run]) for run in stale}
-        kept = [
-            entry for entry in fresh.values() if entry.earlier or not entry.fault
-        ]  # who may read a run can change without a trace
+        # Not what could not be read: who may read a run can change without a trace.
+        kept = [entry for entry in fresh.values() if entry.earlier or not entry.fault]
         if kept or gone:
             self._store(kept, gone)
         self._entries = {run: fresh.get(run) or known[run] for run in sorted(here)}

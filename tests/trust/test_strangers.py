@@ -78,7 +78,8 @@ def stored(folder: Path, **more: Any) -> str:
     values = json.loads(Setting(dataset="breast_cancer", rounds=4).to_json()) | more
     setting = Setting.from_json(json.dumps(values))
     history = History({"test_loss": [(4, np.zeros(1))]})
-    Store(folder).finish([setting], Snapshot(4, State({"weight": torch.zeros(1, 2)}), {}, torch.tensor([-1]), history))
+    model = {"weight": torch.zeros(1, 2, 30), "bias": torch.zeros(1, 2)}
+    Store(folder).finish([setting], Snapshot(4, State(model), {}, torch.tensor([-1]), history))
     return setting.run_id
 
 

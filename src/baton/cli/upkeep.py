@@ -42,7 +42,7 @@ def verify(runs: Runs = Path("runs"), as_json: Json = False) -> None:
 
 @app.command()
 def repair(runs: Runs = Path("runs"), yes: Yes = False) -> None:
-    """Move what is damaged to .aside, clean up what nobody needs, and make the index anew; asks before each."""
+    """Move what is damaged to .aside, clean up what nobody needs, and make the index anew."""
     from baton.store import Store
     from baton.store import upkeep as keep
 
