@@ -149,3 +149,18 @@ def test_where_there_is_no_test_set_the_metric_itself_is_searched(tmp_path: Path
 def test_bad_tables_are_one_line(tune: dict[str, object], said: str) -> None:
     with pytest.raises(BadInput, match=f"^{said}"):
         made(**tune)
+
+
+def test_advice_takes_the_same_rates_where_the_test_labels_are_others(tmp_path: Path) -> None:
+    draw = np.random.default_rng(3)
+    rows, tests = draw.normal(size=(200, 4)), draw.normal(size=(80, 4))
+    labels, truth = (rows[:, 0] > 0).astype(np.int64), (tests[:, 0] > 0).astype(np.int64)
+    sites = np.arange(200) % 4
+    chosen = []
+    for told in (truth, 1 - truth):
+        data = baton.Data(rows, labels, sites=sites, test=(tests, told, np.arange(80) % 4))
+        setting = Setting(dataset=data, rounds=20, eval_every=2)  # type: ignore[arg-type]
+        sides = baton.advise(setting, ["sequential", "parallel"], "30%", 1, tmp_path, quiet=True).verdict.sides
+        chosen.append({name: (own.best.lr, own.best.clip) for name, own in sides.items() if own.best})
+    assert chosen[0] == chosen[1]
+    assert len(chosen[0]) == 2
