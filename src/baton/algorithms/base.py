@@ -24,7 +24,10 @@ class Algorithm(NamedTuple):
     kind: Callable[[int], Hashable] = _all_alike  # of a round, by its number: those that do something else than others
     # say so, since rounds are recorded and counted once a kind
     split: Split | None = None  # None: every leg is a whole model's
-    sends: bool = True  # False: whatever a round does, nothing crosses the network
+    sends: bool | int | tuple[str, ...] = (
+        True  # what of a model crosses the network, each way: all of it (True), nothing
+    )
+    # (False), so many bytes (compressed, say), or the leaves whose names have one of these words in them
     pools: bool = False  # whether it asks for samples that are all in one place: sites.pool
     personal: Callable[[State], Params] | None = None  # the model that each client uses [L, M, ...]; None: all the same
     elastic: bool = False  # whether it asks its sites for `stiff`: its legs are torch's then

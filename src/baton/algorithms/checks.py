@@ -31,6 +31,9 @@ def held_to(made: object, name: str, make: Callable[..., Any]) -> Algorithm:
         given = getattr(made, field)
         if given is not None and not isinstance(given, right):
             raise wrong(f"an Algorithm whose {field} is a {type(given).__name__}", f"a {right.__name__}, or None,")
+    words = isinstance(made.sends, tuple) and all(isinstance(word, str) for word in made.sends)
+    if not words and not (isinstance(made.sends, int) and made.sends >= 0):
+        raise wrong(f"an Algorithm whose sends is {made.sends!r}", "True, False, a number of bytes or a tuple of words")
     asked = {"round": made.round, "kind": made.kind}
     asked |= {field: given for field in ("server", "order") if (given := getattr(made, field)) is not None}
     asked |= {f"local.{field}": given for field, given in (made.local._asdict() if made.local else {}).items()}

@@ -38,7 +38,11 @@ def ledger(
     found = _accounts(setting, [algorithm] if algorithm else [])
     took = {spec: seconds(own.way, rates) for spec, own in found.items()}
     if as_json:
-        shown = {s: {**_parts(own, setting.rounds), "seconds_a_round": took[s]} for s, own in found.items()}
+        shown: dict[str, Any] = {
+            s: {**_parts(own, setting.rounds), "seconds_a_round": took[s]} for s, own in found.items()
+        }
+        if _inferred(setting.algorithm) and algorithm:
+            shown[setting.algorithm]["upper_bound"] = True
         print_json({"setting": setting.model_dump(), "rates": rates._asdict(), "algorithms": shown})
         return
     s = setting
@@ -49,8 +53,18 @@ def ledger(
     print(f"b = {s.batch_size}, {s.rounds} rounds; legs and rounds are means over them")
     if algorithm:
         _detail(next(iter(found.values())), took[setting.algorithm], setting)
+        if _inferred(setting.algorithm):
+            print("\nAn upper bound: whole models are booked; Algorithm(round, sends=...) says what is sent of them.")
     else:
         _compare(found, took)
+
+
+def _inferred(spec: str) -> bool:
+    """Return whether the bytes of a user's own algorithm are those of whole models, for want of its word."""
+    from baton import algorithms
+    from baton.names import path
+
+    return bool(path(spec, algorithms.ALGORITHMS)) and algorithms.build(spec).sends is True
 
 
 def _accounts(setting: "Setting", specs: list[str]) -> "dict[str, Account]":

@@ -1,10 +1,12 @@
 """The terms on which an algorithm trains a model: what its legs cost, and what its rounds do."""
 
 from collections.abc import Callable, Hashable
+from math import prod
 from typing import NamedTuple
 
 from baton.algorithms import Algorithm
-from baton.ledger.count import Trace, count
+from baton.errors import BadInput
+from baton.ledger.count import Sizes, Trace, count
 from baton.ledger.prices import Prices, held_by_clients, prices
 from baton.nn import Net
 from baton.nn.cut import Sides
@@ -41,6 +43,16 @@ class Terms(NamedTuple):
         return max(trace.held for trace in self.trace.values())
 
 
+def _said(sends: int | tuple[str, ...], sizes: Sizes, item: int) -> int:
+    """Return the bytes of a model as an algorithm says that it is sent."""
+    if isinstance(sends, int):
+        return sends
+    for word in sends:
+        if not any(word in name for name in sizes):
+            raise BadInput(f"algorithm: sends: got {word!r}; expected a part of the name of a leaf: {', '.join(sizes)}")
+    return item * sum(prod(shape) for name, shape in sizes.items() if any(word in name for word in sends))
+
+
 def terms(algorithm: Algorithm, net: Net, sides: Sides | None, now: Now) -> Terms:
     """Every kind of round among a run's is counted once, and once more where its model begins elsewhere.
 
@@ -49,6 +61,8 @@ def terms(algorithm: Algorithm, net: Net, sides: Sides | None, now: Now) -> Term
     hold, sizes, price = held_by_clients(net, sides), net.sizes(), prices(algorithm.split, net, sides)
     if not algorithm.sends:
         price = price._replace(item=0, model=0)
+    elif algorithm.sends is not True:
+        price = price._replace(model=_said(algorithm.sends, {name: sizes[name] for name in hold}, price.item))
     if algorithm.pools:  # where everything is, everything is computed
         price = price._replace(client_flops=0, server_flops=price.client_flops)
     first = algorithm.kind(0)

@@ -66,7 +66,7 @@ class Watching(Simulation):
 def applies(setting: Setting) -> bool:
     """Whether a model goes from site to site, or from them to a server."""
     algorithm = algorithms.build(setting.algorithm)
-    return algorithm.sends and algorithm.personal is None
+    return bool(algorithm.sends) and algorithm.personal is None
 
 
 def measure(setting: Setting, at: Sequence[int], device: torch.device, tell: Tell = silent) -> list[Hops]:
