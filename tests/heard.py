@@ -64,6 +64,9 @@ class Heard:
         self.brought += self.apart(x, 1)
         return self.sites.home(x)  # type: ignore[no-any-return]
 
+    def draw(self, *given: Any, **more: Any) -> Tensor:
+        return self.sites.draw(*given, **more)  # type: ignore[no-any-return]
+
     def sides(self, x: Params) -> tuple[Params, Params]:
         return self.program.apart(x)
 
@@ -92,6 +95,9 @@ class Said:
 
     def home(self, x: Params) -> Params:
         return x
+
+    def draw(self, *given: Any, **more: Any) -> Tensor:
+        return self.heard.draw(*given, **more)
 
     def sides(self, x: Params) -> tuple[Params, Params]:
         return self.heard.program.apart(x)
