@@ -27,9 +27,9 @@ METHODS, SEEDS, ROWS, VARIANCES = (2, 5, 10), (3, 10), (50, 500, 5000), ("equal"
 STUDIES = 1000
 COVERAGE, FALSE_WINNERS = 0.93, 0.064  # at least; at most: 5 % and two standard errors of 1,000 studies
 
-MEAN, SITE, PREVALENCE = 1.5, 0.4, 0.4  # of a row's margin; how far sites are from it; share of class 1
+MEAN, SITE, PREVALENCE = 1.2, 0.4, 0.4  # of a row's margin; how far sites are from it; share of class 1
 HARD, LUCK_AND_OWN, BOTH = 1.0, 0.2725, 0.25  # variances: of a row for all, of a seed and a row for one method, of both
-LUCK = {"equal": (0.15,), "unequal": (0.05, 0.5)}  # deviation over seeds, in turns by method; the sum above stays
+LUCK = {"equal": (0.15,), "unequal": (0.08, 0.2)}  # deviation over seeds, in turns by method; the sum above stays
 
 Array = NDArray[np.float64]
 Pairs = dict[tuple[int, int], Difference]
