@@ -1,4 +1,4 @@
-"""How often intervals hold the truth and somebody is falsely ahead, in simulated studies: the table of docs/compare.md."""
+"""How often intervals hold the truth, and who is falsely ahead, in simulated studies: the table of docs/compare.md."""
 
 import pytest
 

@@ -40,7 +40,7 @@ def pair(first: str, second: str, found: Difference, unit: str) -> str:
     if found.clear:
         return f"{first} is ahead of {second} by {amount(found.mean, unit)} ({spelled(found, unit)})"
     if not found.mean:
-        return f"no winner: {first} and {second} came to the same ({spelled(found, unit)})"
+        return f"no winner: {first} and {second} came to the same ({found.why or spelled(found, unit)})"
     better = f"{first} is {amount(found.mean, unit)} better than {second}"
     if found.why:
         return f"no winner: {better}, but {found.why}"
