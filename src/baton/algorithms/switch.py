@@ -1,6 +1,6 @@
 """One method first, then another: CyclicFL (Zhang et al., 2023) is a chain, then any parallel method."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
@@ -107,7 +107,7 @@ class _Phase:
 
     def __init__(self, sites: Sites, name: str, now: Now, marked: bool) -> None:
         self.now, self._sites, self._name, self._marked = now, sites, name, marked
-        self.home, self.draw, self.sides = sites.home, sites.draw, sites.sides
+        self.home, self.sides = sites.home, sites.sides
 
     def train(self, x: Params, clients: Cohort, *, sent: Params | None = None, **more: Any) -> Reply:
         """As Sites has it."""
@@ -119,6 +119,10 @@ class _Phase:
     def pool(self, x: Params) -> Reply:
         """As Sites has it; no method that may be inside asks for it."""
         return self._sites.pool(x)
+
+    def draw(self, shape: Sequence[int], purpose: str, *, normal: bool = False) -> Tensor:
+        """As Sites has it."""
+        return self._sites.draw(shape, purpose, normal=normal)
 
 
 def _locals(parts: dict[str, Local]) -> Local | None:
