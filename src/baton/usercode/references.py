@@ -47,7 +47,8 @@ def _of(value: Any, seen: dict[int, tuple[int, Any]], name: str, where: str) -> 
         yield value.__name__
     elif isinstance(value, dict):
         yield f"dict {len(value)}"
-        yield from _each([x for pair in value.items() for x in pair], seen, name, where)
+        pairs = list(value.items())  # a cache may fill while it is looked at
+        yield from _each([x for pair in pairs for x in pair], seen, name, where)
     elif isinstance(value, tuple | list):
         yield f"{type(value).__name__} {len(value)}"
         yield from _each(value, seen, name, where)
