@@ -295,6 +295,12 @@ def test_scaffold_has_the_same_bits_beside_another_schedule_of_rates() -> None:
         assert torch.equal(leaf[0], both.state.model[name][0])
 
 
+def test_ewc_without_strength_is_the_plain_chain_to_the_bit_in_any_company(tmp_path: Path) -> None:
+    settings = [setting(a, dtype="float32") for a in ("ewc:strength=0.0", "ewc:strength=5.0", "sequential")]
+    without, _, plain = (run.module().state_dict() for run in baton.run(settings, tmp_path, quiet=True))
+    assert all(torch.equal(leaf, without[name]) for name, leaf in plain.items())
+
+
 def test_the_first_control_of_feddyn_keeps_its_digits_at_small_rates() -> None:
     """h_i = alpha (x - y) of the first leg, to the last digits of y."""
     more = {"dtype": "float32", "participants": 1, "clients": 2, "rounds": 1, "lr": 1e-4}

@@ -191,6 +191,8 @@ class Setting(Fields, BaseModel):
         fields = self.model_dump(exclude=set(APART))
         fields["algorithm"] = shared("algorithm", self.algorithm, algorithms.ALGORITHMS)
         fields["dp"] = shared("dp", self.dp, privacy.DP)
+        if not self.theirs and algorithms.build(self.algorithm).elastic:
+            fields["legs"] = "torch"  # no company for lanes whose legs C has: their bits would change
         return json.dumps({"data": datasets.shape(self.dataset), **fields}, sort_keys=True)
 
     @property

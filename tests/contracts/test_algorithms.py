@@ -10,13 +10,14 @@ from torch.nn.functional import cross_entropy
 
 import baton
 from baton import datasets
-from baton.algorithms import Algorithm, Cohort, Now, Reply, Sites, State, build
+from baton.algorithms import ALGORITHMS, Algorithm, Cohort, Now, Reply, Sites, State, build
 from baton.clients import owners
 from baton.lanes import Params
 from baton.seam import Facts
 from baton.setting import Setting
 from baton.simulate.engine import Program, advance, first
 from baton.simulate.kept import Kept, laid_out
+from baton.simulate.rounds import ahead
 from baton.simulate.simulation import Simulation
 from baton.store import History, Snapshot
 from baton.store.snapshot import named
@@ -327,3 +328,55 @@ def test_participants_without_any_sample_change_nothing(spec: str) -> None:
     kept.settle(None)
     assert all(torch.equal(made.model[name], leaf) for name, leaf in at.state.model.items())
     assert all(not leaf.any() for leaf in at.clients.values())
+
+
+# --- rounds that are aborted
+
+PERIODS = {  # with what happens every so many rounds, in the middle of six
+    "amplified": "amplified:every=3,server_lr=1.5",
+    "amplified_scaffold": "amplified_scaffold:every=3,server_lr=1.5",
+    "feddc": "feddc:every=3,swap=2",
+    "fedseqinter": "fedseqinter:groups=2,every=3",
+    "fedseq": "fedseq:groups=2",
+    "switch": "switch:first=feddyn,then=scaffold,after=3",
+}
+
+
+def followed(
+    p: Program, aborted: int | None = None, losing: Program | None = None
+) -> tuple[list[State], list[Params], list[list[int]]]:
+    """(states, what clients keep, orders) after each round of one lane; one is lost whole, or else never begun."""
+    at = first(p)
+    state, diverged, tables, train = at.state, at.diverged, laid_out(at.clients, None), ahead(p)
+    lose = None if losing is None else ahead(losing)
+    states, kept, orders = [state], [{name: leaf.clone() for name, leaf in tables.items()}], list[list[int]]()
+    for round in range(p.setting.rounds):
+        go = lose if round == aborted else train
+        if go is not None:
+            order, state, diverged = go(round, state, tables, diverged)
+            orders.append(order[0].tolist())
+        states.append(state)
+        kept.append({name: leaf.clone() for name, leaf in tables.items()})
+    return states, kept, orders
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "pooled"])
+def test_an_aborted_round_is_as_if_it_had_not_been(name: str) -> None:
+    """Its drawers are as they were, and what follows is as in a run that never began it."""
+    spec = PERIODS.get(name) or next(spec for spec in examples("algorithm") if spec.partition(":")[0] == name)
+    base = {**WORLDS["digits"], "algorithm": spec, "clients": 6, "participants": 3, "local_steps": 2, "rounds": 6}
+    lossy = {"on_failure": "abort", "model": "mlp:hidden=4" if name in SPLIT else "logistic"}
+    plain, some, every = (
+        Program([Setting(**{**base, **lossy, "failures": each})], CPU)
+        for each in ("none", "share:p=1e-12", "share:p=1.0")
+    )
+    for round in range(6):
+        states, kept, orders = followed(some, round, every)
+        before, after = (*states[round], kept[round]), (*states[round + 1], kept[round + 1])
+        assert all(torch.equal(one[n], leaf) for one, two in zip(before, after, strict=True) for n, leaf in two.items())
+        assert all(len(set(order)) == 3 and set(order) <= set(range(6)) for order in orders)
+        others, theirs, their_orders = followed(plain, round)
+        assert [order for r, order in enumerate(orders) if r != round] == their_orders
+        for drawer, wanted in zip((*states[-1], kept[-1]), (*others[-1], theirs[-1]), strict=True):
+            for n, leaf in wanted.items():
+                torch.testing.assert_close(drawer[n], leaf, rtol=1e-9, atol=1e-11)
