@@ -194,7 +194,7 @@ def federation(spec: str, folder: Path, draw: random.Random, share: float) -> Co
         def handle(frame: bytes) -> bytes:
             if draw.random() < share / 4:
                 seen["orders"] += 1
-                unpacked(honest[site](mutated(frame, draw)))  # whatever it is asked, it answers
+                read(honest[site](mutated(frame, draw)))  # whatever it is asked, it answers
             return honest[site](frame)
 
         field.sites[site] = handle
