@@ -160,7 +160,9 @@ def test_whoever_stands_twice_in_a_schedule_trains_on_other_minibatches(algorith
     assert_by_hand(settings)
 
 
-@pytest.mark.parametrize("algorithm", ["sequential", "parallel:weighting=size", "scaffold", "test_visits:twice"])
+@pytest.mark.parametrize(
+    "algorithm", ["sequential", "parallel:weighting=size", "scaffold:of=sequential", "test_visits:twice"]
+)
 def test_with_repeats_a_lane_is_the_same_alone_and_among_others(algorithm: str) -> None:
     fixed = {**SMALL, "schedule": "test_visits:put_back", "algorithm": algorithm, "clip": 0.5, "eval_every": 3}
     settings = [Setting(**fixed, seed=seed, momentum=0.3 * (seed % 2)) for seed in (3, 4, 5, 6)]
