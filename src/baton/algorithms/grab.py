@@ -8,7 +8,9 @@ from baton.algorithms.mean import average, check_weighting, weights
 from baton.lanes import Params, per_lane, per_leg, where
 from baton.seam import Cohort, Now, Reply, Sites, State
 
-RANK, ORDER = "rank", "order"  # each client's place in the next epoch, so far; this epoch's clients by place
+# Each client's place in the next epoch, so far: below 0 on the front list, above 0 on the back list, which is read
+# backwards, 0 where it had no turn. This epoch's clients by place.
+RANK, ORDER = "rank", "order"
 EPOCH = "epoch"  # the epoch that these are of: a round of another one that counts begins it, whatever was aborted
 
 
@@ -16,8 +18,8 @@ def pairgrab() -> Algorithm:
     """A chain whose next epoch's order balances what clients did to the model, two by two (PairGraB, Li and Lyu, 2025).
 
     An epoch is M/S rounds. The first follows the schedule, as `reshuffled`; clients that it left out, or whose round
-    was aborted, stand in the middle of the next. Where S does not divide M, an epoch's last round visits some clients
-    again.
+    was aborted, stand between the two lists in the next. Where S does not divide M, an epoch's last round visits some
+    clients again.
     """
 
     def round(state: State, order: Cohort, sites: Sites) -> State:
@@ -68,7 +70,7 @@ def _rounds(now: Now) -> int:
 
 
 def _first(x: Params, now: Now) -> Params:
-    rank = torch.full((len(now.lr), now.clients), now.clients / 2, dtype=now.lr.dtype, device=now.lr.device)
+    rank = torch.zeros(len(now.lr), now.clients, dtype=now.lr.dtype, device=now.lr.device)
     by_number = torch.arange(now.clients, device=rank.device).to(rank.dtype).expand_as(rank).clone()
     nothing = {f"s.{n}": torch.zeros_like(leaf) for n, leaf in x.items()}
     return {**nothing, RANK: rank, ORDER: by_number, EPOCH: torch.zeros_like(rank[:, :1])}
@@ -85,7 +87,7 @@ def _of_epoch(kept: Params, epoch: int | Tensor) -> Params:
         return kept
     rank = kept[RANK]
     new = {n: torch.zeros_like(leaf) for n, leaf in kept.items() if n.startswith("s.")}
-    new |= {RANK: torch.full_like(rank, rank.shape[1] / 2), ORDER: rank.argsort(dim=1, stable=True).to(rank.dtype)}
+    new |= {RANK: torch.zeros_like(rank), ORDER: rank.argsort(dim=1, stable=True).to(rank.dtype)}
     return where(begins, {**new, EPOCH: now.expand_as(kept[EPOCH])}, kept)
 
 
@@ -106,8 +108,8 @@ def _balanced(state: State, who: Tensor, pairs: list[Params], now: Now) -> Param
     """
     kept, count = _of_epoch(state.server, now.round // _rounds(now)), who.shape[1]
     s, rank = {n: kept[f"s.{n}"] for n in state.model}, kept[RANK]
-    half, place = count // 2, now.round % _rounds(now)
-    front, back = place * (count - half), now.clients - 1 - place * half  # the next free places
+    half, left = count // 2, _rounds(now) - now.round % _rounds(now)  # rounds of the epoch, with this one
+    front, back = -left * (count - half), left * half  # the next free places
     for i, d in enumerate(pairs):
         along = torch.stack([_dot(s[n], d[n]) for n in sorted(s)]).sum(0)  # a file's order is not the model's
         towards = along <= 0  # |s + d| <= |s - d|

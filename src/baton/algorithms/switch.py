@@ -48,18 +48,21 @@ def _switched(both: dict[str, Algorithm], after: int) -> Algorithm:
         return PHASES[number >= after]
 
     def kind(number: int) -> Hashable:
-        """(which method, its kind of this round)."""
+        """(which method, its kind of this round, whether it is its first)."""
         name = phase(number)
-        return name, both[name].kind(number - (after if name == "then" else 0))
+        return name, both[name].kind(number - (after if name == "then" else 0)), number == after
 
     def inside(now: Now) -> tuple[str, Now]:
         assert isinstance(now.kind, tuple)
-        name, own = now.kind
+        name, own, _ = now.kind
         shift = after if name == "then" else 0
         return name, now._replace(round=now.round - shift, kind=own)
 
     def own(state: State, name: str, now: Now, drawn: Tensor) -> State:
-        """What one method finds: the second one begins with the first round of its own that counts."""
+        """What one method finds: the second one begins with the first round of its own that counts.
+
+        Its first round by number is another kind, since it alone is counted with what the server makes of the model.
+        """
         method, kept = both[name], _part(state.server, name)
         if method.server is None or name == "first":
             return State(state.model, kept)
@@ -81,7 +84,8 @@ def _switched(both: dict[str, Algorithm], after: int) -> Algorithm:
         made = {name: method.server(x, now) for name, method in both.items() if method.server}
         kept = {f"{name}.{n}": leaf for name, part in made.items() for n, leaf in part.items()}
         if "then" in made:
-            kept[BEGUN] = torch.zeros(len(now.lr), 1, dtype=now.lr.dtype, device=now.lr.device)
+            begun = float(isinstance(now.round, int) and now.round > after)  # only where a later round is counted
+            kept[BEGUN] = torch.full((len(now.lr), 1), begun, dtype=now.lr.dtype, device=now.lr.device)
         return kept
 
     def order(state: State, drawn: Tensor, now: Now) -> Tensor:
