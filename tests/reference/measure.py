@@ -33,7 +33,7 @@ class Measuring:
     def random(self, number: int) -> list[int]:
         """Return S random clients; where S = M all of them."""
         s = self.s
-        return self.given.random_clients(number) if s.participants < s.clients else self.given.order(max(0, number - 1))
+        return self.given.random_clients(number) if s.participants < s.clients else list(range(s.clients))
 
     def tested(self, method: Method) -> Columns:
         """Test rows, all of them and site by site; where each client has a model of its own, it answers its own."""

@@ -38,6 +38,7 @@ ONCE_WRONG = {
     "orders where clients have no turn": ({"participants": 2, "schedule": "sized"}, ["flgrab"]),
     "bytes of lanes with other numbers": ({"participants": 2}, ["ewc:strength=0", "ewc:strength=1"]),
     "bytes of controls inside a switch": ({"participants": 2}, ["switch:first=parallel,then=scaffold,after=2"]),
+    "columns of all clients": ({"participants": 5, "schedule": "replacement"}, ["parallel"]),
     "bytes of legs that are lost": ({"participants": 2, "failures": "share:p=0.4"}, ["feddc:every=3,swap=3"]),
 }
 

@@ -50,11 +50,12 @@ class Evaluator:
         train = self._train(params, participants, personal)
         found |= self._named("train", train)
         total = self.clients.start.shape[1] - 1
-        if participants.shape[1] < total:
+        every = torch.arange(total, device=participants.device)
+        if participants.shape[1] < total or not bool((participants.sort(1).values == every).all()):
             key = rng.bits(self.lanes.seed, rng.EVALUATE, round)
             chosen = rng.choose(key, total, participants.shape[1])
             train = self._train(params, chosen, personal)
-        return found | self._named("train_random", train)  # with S = M random clients are all clients
+        return found | self._named("train_random", train)  # where S = M and none came twice, these are all clients
 
     def exact(self, params: Params) -> Values:
         """|x - x*| and F(x) - F* where the optimum is known."""
