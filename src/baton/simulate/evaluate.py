@@ -50,12 +50,16 @@ class Evaluator:
         train = self._train(params, participants, personal)
         found |= self._named("train", train)
         total = self.clients.start.shape[1] - 1
-        every = torch.arange(total, device=participants.device)
-        if participants.shape[1] < total or not bool((participants.sort(1).values == every).all()):
+        if participants.shape[1] < total:
             key = rng.bits(self.lanes.seed, rng.EVALUATE, round)
             chosen = rng.choose(key, total, participants.shape[1])
             train = self._train(params, chosen, personal)
-        return found | self._named("train_random", train)  # where S = M and none came twice, these are all clients
+        else:  # random clients are all clients, as are those who took part, if none came twice
+            every = torch.arange(total, device=participants.device)
+            once = (participants.sort(1).values == every).all(1, keepdim=True)
+            if not bool(once.all()):
+                train = self._train(params, torch.where(once, participants, every), personal)
+        return found | self._named("train_random", train)
 
     def exact(self, params: Params) -> Values:
         """|x - x*| and F(x) - F* where the optimum is known."""
