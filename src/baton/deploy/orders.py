@@ -49,7 +49,8 @@ class Orders:
         for field in ("seed", "local_steps", "epochs", "batch_size", "clip", "weight_decay", "momentum"):
             if getattr(order, field) != getattr(s, field):
                 return f"{field}: got {getattr(order, field)}; expected {getattr(s, field)}"
-        if not 0 <= order.lr <= (most := self._rate(order.round)):
+        most = self._rate(order.round)
+        if not 0 <= order.lr <= most:
             return f"lr: got {order.lr}; expected at most {most}"
         if (found := _terms_of(order)) not in (known := self._known(order.round)):
             return f"terms: got {found}; expected {' or '.join(map(str, known))}"
