@@ -20,7 +20,7 @@ TYPE_CHECKING = False  # nothing is imported here: under `python -m` the working
 if TYPE_CHECKING:
     from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 __all__ = [
     "BadInput",
     "Data",
