@@ -28,8 +28,19 @@ test-long: .venv/ready
 	$(BIN)/pytest -n 2 --dist worksteal -m 'long or not long'
 
 # Messages that nobody would send: at most 15 minutes. What it finds stays in tests/corpus, which make test replays.
+.venv/fuzz/ready: fuzz.txt | .venv/ready
+	rm -rf .venv/fuzz
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target .venv/fuzz -r fuzz.txt
+	touch $@
+
+ifeq ($(shell uname),Linux)
+fuzz: .venv/fuzz/ready
+	PYTHONPATH="$(CURDIR)/.venv/fuzz$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python tests/fuzz_guided.py -runs=200000 -seed=1
+	$(BIN)/python tests/fuzz.py --messages 300000
+else
 fuzz: .venv/ready
 	$(BIN)/python tests/fuzz.py
+endif
 
 # The GPU's kernels without a GPU: interpreted, and compiled for Hopper. Triton is made for Linux alone.
 .venv/kernels/ready: kernels.txt | .venv/ready

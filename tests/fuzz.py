@@ -1,7 +1,8 @@
 """Messages that nobody would send: mutated and made up, through frames and schemas, and through whole federations.
 
-`python tests/fuzz.py` (`make fuzz`) tries 500,000 of the first kind and 20,000 of the second. `test_fuzz.py` replays
-the corpus, and some of both kinds, in seconds. What is tried follows from the seed alone.
+`python tests/fuzz.py` tries 500,000 of the first kind and 20,000 of the second; in `make fuzz` 200,000 of the first are
+atheris's (`fuzz_guided.py`). `test_fuzz.py` replays the corpus, and some of both kinds, in seconds. What is tried
+follows from the seed alone.
 """
 
 import argparse
