@@ -24,7 +24,24 @@ from federation import setting
 from flare_federation import NAMES, Federation, staying
 from test_deploy_run import same, simulation
 
-ALGORITHMS = ["sequential", "parallel:weighting=size", "scaffold"]
+FEW = ["sequential", "parallel:weighting=size", "scaffold"]
+KEEPING = [  # something at clients or at the server
+    "sequential",
+    "scaffold",
+    "feddyn:alpha=0.2",
+    "amplified_scaffold:every=3,server_lr=1.5",
+    "feddc:every=3,swap=2",
+    "pairgrab",
+    "flgrab",
+    "ewc:strength=0.5",
+    "fedavgm",
+    "fedadam:server_lr=0.01",
+    "switch:first=feddyn,then=scaffold,after=4",
+]
+WAYS: list[tuple[list[str], dict[str, object]]] = [  # legs in C, and of PyTorch; in turn, from the seed on
+    (FEW, {"rounds": 40, "eval_every": 40, "local_steps": 10_000}),
+    (KEEPING, {"rounds": 8, "eval_every": 8, "local_steps": 200, "dtype": "float64", "momentum": 0.5}),
+]
 PAUSE = 0.2, 3.0  # seconds between a leg that is done and the next kill
 MOST = 12.0  # seconds that a leg is waited for: then the next kill meets those who are still getting over the last one
 LIMIT = 3600.0  # seconds without an end
@@ -135,13 +152,14 @@ def storm(folder: Path, kills: int, seed: int, policy: str = "wait") -> Counter[
     """Runs until so many kills are done; each is held to its simulation."""
 
     def planned(number: int) -> Setting:
-        more = {"clients": len(NAMES), "participants": len(NAMES), "rounds": 40, "eval_every": 40}
-        return setting("sequential", **more, local_steps=10_000, lr=0.01, seed=number)
+        _, more = WAYS[(seed + number) % len(WAYS)]
+        return setting("sequential", clients=len(NAMES), participants=len(NAMES), lr=0.01, seed=number, **more)
 
     with staying(folder, planned(0)) as fed:
         raging, number = Storm(fed, kills, seed, policy), 0
         while raging.left:
-            runs = fed.plan(planned(number), ALGORITHMS, LOST[policy], leg=10).runs
+            algorithms, _ = WAYS[(seed + number) % len(WAYS)]
+            runs = fed.plan(planned(number), algorithms, LOST[policy], leg=10).runs
             began = time.monotonic()
             train(fed, raging)
             store = fed.store()

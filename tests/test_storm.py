@@ -6,11 +6,13 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from baton.store import Store
 from baton.store.upkeep import verify
+from test_extended import KEEPING
 from zygote import Zygote
 
 STUDY = """
@@ -27,12 +29,69 @@ algorithm = [{algorithms}]
 lr = [{rates}]
 seed = [{seeds}]
 """
-STUDIES = {
+AXES = {
     "a": ("2", '"sequential", "parallel"', "0.03, 0.1", "1, 2"),
     "b": ("2", '"sequential", "scaffold"', "0.1, 0.3", "1, 2"),  # clients keep something; shares runs with a
     "c": ("1, 3, 4", '"sequential"', "0.1", "1"),  # chunks of one lane: they train side by side in threads
 }
-WORKERS = (("a", "200MB"), ("a", "100MB"), ("b", "200MB"), ("c", "200MB"))
+KEPT = """
+[base]
+dataset = "digits"
+partition = "exdir:C=3,alpha=1"
+rounds = {rounds}
+eval_every = 10
+clients = 6
+participants = 3
+local_steps = 2
+batch_size = 5
+on_failure = "abort"
+failures = "share:p=0.1"
+lr = 0.1
+{legs}
+[axes]
+clip = [{clips}]
+momentum = [0.0, 0.5]
+algorithm = [{algorithms}]
+"""
+OWN, LONG = 'model = "user_modules:tiny:width=4"', 'model = "mlp:hidden=4"\ndtype = "float64"'
+CLIENTS = ("scaffold", "feddyn:alpha=0.2", "amplified_scaffold:every=3,server_lr=1.5", "feddc:every=3,swap=2")
+
+
+class Plan(NamedTuple):
+    """What a storm is over."""
+
+    studies: dict[str, str]  # name -> what its file says, with the rounds left open
+    workers: tuple[tuple[str, str], ...]  # (study, memory)
+
+
+def _keeping(legs: str, clips: str, *algorithms: str) -> str:
+    names = ", ".join(f'"{name}"' for name in algorithms)
+    return KEPT.format(rounds="{rounds}", legs=legs, clips=clips, algorithms=names)
+
+
+C = Plan(
+    {
+        name: STUDY.format(rounds="{rounds}", steps=steps, algorithms=algorithms, rates=rates, seeds=seeds)
+        for name, (steps, algorithms, rates, seeds) in AXES.items()
+    },
+    (("a", "200MB"), ("a", "100MB"), ("b", "200MB"), ("c", "200MB")),
+)
+EVERY = Plan(  # legs of PyTorch, clipped and with momentum; rounds that are aborted; every method that keeps something
+    {
+        "own": _keeping(OWN, "0.0, 0.2", "sequential", *KEEPING),
+        "shared": _keeping(OWN, "0.2, 0.5", *CLIENTS),  # runs of `own`, in other company
+        "long": _keeping(LONG, "0.2", "sequential", *KEEPING),
+        "compiled": _keeping('model = "mlp:hidden=4"', "0.0, 0.2", *KEEPING),
+    },
+    (("own", "200MB"), ("shared", "200MB"), ("long", "200MB"), ("compiled", "200MB")),
+)
+FEW = Plan(  # the same, as much of it as `make test` has time for
+    {
+        "own": _keeping(OWN, "0.2", "sequential", "scaffold"),
+        "shared": _keeping(OWN, "0.2, 0.5", "scaffold", "switch:first=feddyn,then=scaffold,after=4"),
+    },
+    (("own", "200MB"), ("shared", "200MB")),
+)
 PATIENCE = 60.0  # seconds: who has not ended by then hangs
 CODES = {128 + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 
@@ -53,11 +112,11 @@ def zygote() -> Iterator[Zygote]:
 class Storm:
     """Workers on one store, started again whenever they end before all is done."""
 
-    def __init__(self, zygote: Zygote, folder: Path, store: Path, rounds: int, seed: int) -> None:
+    def __init__(self, zygote: Zygote, folder: Path, store: Path, rounds: int, seed: int, plan: Plan = C) -> None:
         self.zygote, self.folder, self.store, self.chance = zygote, folder, store, random.Random(seed)
-        for name, (steps, algorithms, rates, seeds) in STUDIES.items():
-            axes = {"steps": steps, "algorithms": algorithms, "rates": rates, "seeds": seeds}
-            (folder / f"{name}.toml").write_text(STUDY.format(rounds=rounds, **axes))
+        self.plan = plan
+        for name, text in plan.studies.items():
+            (folder / f"{name}.toml").write_text(text.format(rounds=rounds))
         self.whole = self._undisturbed()
 
     def _words(self, study: str, memory: str, store: Path) -> list[str]:
@@ -66,14 +125,14 @@ class Storm:
 
     def _undisturbed(self) -> dict[str, bytes]:
         found = {}
-        for name in STUDIES:
+        for name in self.plan.studies:
             pid = self.zygote.start(self._words(name, "300MB", self.folder / name), self.folder, self.folder / "errors")
             assert self.zygote.wait(pid, 300) == 0
             found |= files(self.folder / name)
         return found
 
     def start(self, worker: int) -> int:
-        study, memory = WORKERS[worker]
+        study, memory = self.plan.workers[worker]
         return self.zygote.start(self._words(study, memory, self.store), self.folder, self.errors(worker))
 
     def errors(self, worker: int) -> Path:
@@ -84,7 +143,7 @@ class Storm:
         running: dict[int, int] = {}
         done: set[int] = set()
         while True:
-            for worker in range(len(WORKERS)):
+            for worker in range(len(self.plan.workers)):
                 if worker in running and (code := self.zygote.wait(running[worker], 0)) is not None:
                     del running[worker]
                     self.ended(worker, code)
@@ -111,7 +170,7 @@ class Storm:
             code = self.zygote.wait(pid, 300)
             assert code is not None
             self.ended(worker, code)
-        for worker in range(len(WORKERS)):
+        for worker in range(len(self.plan.workers)):
             assert self.zygote.wait(self.start(worker), 300) == 0
         self.check()
 
@@ -128,10 +187,14 @@ class Storm:
             path.rmdir()
 
 
-def kills(storm: Storm, count: int) -> None:
+def kills(storm: Storm, count: int, *, begun: bool = False) -> None:
+    """Kill so many workers; begun: only while there is a checkpoint, so that somebody has to go on from it."""
     rounds, killed = storm.rounds(), 0
     while killed < count:
         running = next(rounds)
+        if begun and not any(storm.store.glob(".work/chunks/*/at-*.safetensors")):
+            storm.zygote.wait(next(iter(running.values())), 0.01)
+            continue
         worker = storm.chance.choice(sorted(running))
         if storm.zygote.wait(running[worker], storm.chance.uniform(0, 0.25)) is None:
             os.kill(running[worker], signal.SIGKILL)
@@ -191,6 +254,19 @@ COUNTS = [pytest.param(1, id="some"), pytest.param(25, id="all", marks=pytest.ma
 @pytest.mark.parametrize("times", COUNTS)
 def test_kills(times: int, zygote: Zygote, tmp_path: Path) -> None:
     kills(Storm(zygote, tmp_path, tmp_path / "runs", 400, times), 20 * times)
+
+
+@pytest.mark.parametrize(
+    ("plan", "rounds", "count"),
+    [
+        pytest.param(FEW, 80, 4, id="some"),
+        pytest.param(EVERY, 100, 100, id="all", marks=pytest.mark.long),
+    ],
+)
+def test_kills_over_every_way_to_train_and_all_that_is_kept(
+    plan: Plan, rounds: int, count: int, zygote: Zygote, tmp_path: Path
+) -> None:
+    kills(Storm(zygote, tmp_path, tmp_path / "runs", rounds, count, plan), count, begun=True)
 
 
 @pytest.mark.parametrize("times", COUNTS)
