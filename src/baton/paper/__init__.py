@@ -24,10 +24,7 @@ TABLES: dict[str, tuple[str, str]] = {  # name -> (what it is, the paper's label
     "clipping": ("test accuracy after 1000 rounds by clip and learning rate", "tab:app:gradient clipping"),
     "clipping_long": ("the best learning rate of each clip, short and long run", "tab2:app:gradient clipping"),
     "fine": ("candidate learning rates in the long run, and the one chosen", "tab:app:fine-grained search"),
-    "choices": (
-        "learning rates that the published runs on ResNet-18 and CINIC-10 were trained with",
-        "the authors' code",
-    ),
+    "choices": ("learning rates of the published runs on ResNet-18 and CINIC-10, from the authors' code", ""),
     "grid": ("test accuracy after 1000 rounds by learning rate", "tab:app:coarse-grained search"),
     "results": ("test accuracy of all settings", "tab:app:cross-device settings"),
 }
