@@ -35,9 +35,9 @@ def make(**report: Any) -> Study:
     return study.parse("small", {"base": base, "axes": axes, "report": {"over": "", "last": 1, **report}})
 
 
-def put(store: Store, s: Setting, ledger: bool = True) -> None:
+def put(store: Store, s: Setting, ledger: bool = True, metric: str = "test_accuracy") -> None:
     up = 1e6 * np.array(ROUNDS) * s.seed
-    history = {"test_accuracy": [(r, np.array([x])) for r, x in zip(ROUNDS, CURVES[s.algorithm], strict=True)]}
+    history = {metric: [(r, np.array([x])) for r, x in zip(ROUNDS, CURVES[s.algorithm], strict=True)]}
     sent = {"bytes_up": up, "bytes_down": 2 * up, "bytes_peer": 0 * up}
     if ledger:
         history |= {c: [(r, np.array([x])) for r, x in zip(ROUNDS, sent[c], strict=True)] for c in BYTES}
@@ -69,9 +69,9 @@ def test_rows_by_hand(store: Store) -> None:
 
 
 def test_where_smaller_is_better_the_level_is_the_largest_end(store: Store) -> None:
-    shown = make(best="min")
+    shown = make(metric="test_loss")
     for s in shown.settings:
-        put(store, s)
+        put(store, s, metric="test_loss")
     first, second = cost.rows(shown, grid.panels(shown, grid.load(shown, store)), RATES)
     assert (first["level"], first["rounds_to"], second["rounds_to"]) == (90, 0, 0)
 

@@ -16,10 +16,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from typer.testing import CliRunner
 
-from baton import datasets
+from baton import caches, datasets
 from baton.cli import app
 from baton.clients import batches, build, visit
-from baton.datasets import decoded
 from baton.datasets.base import squared_error
 from baton.datasets.table import arrow, load, make
 from baton.datasets.table.files import File
@@ -274,7 +273,7 @@ def test_the_second_start_reads_nothing(table: Path, monkeypatch: pytest.MonkeyP
     assert first.content == second.content
     assert (first.notes, first.names) == (second.notes, second.names)
     assert torch.equal(first.x, second.x)
-    assert len(list((decoded.cache() / "decoded").iterdir())) == 1
+    assert len(list((caches.cache() / "decoded").iterdir())) == 1
 
 
 def test_other_options_or_cells_are_another_content(table: Path) -> None:
