@@ -252,9 +252,7 @@ CLOCKS = ("fedavgm", "fedad", "fedyogi", "feddc", "pairgrab", "flgrab")  # what 
 )
 def test_what_does_not_come_back_might_as_well_not_take_part(spec: str) -> None:
     """A chain hands on what was there, an average is over what came, server and clients learn from what came."""
-    spec = spec.replace(
-        "amplified_scaffold:every=2", "amplified_scaffold:every=3"
-    )  # 3 S = M: a sum a client
+    spec = spec.replace("amplified_scaffold:every=2", "amplified_scaffold:every=3")  # 3 S = M: a sum a client
     s = setting(spec, failures="share:p=0.6", on_failure="retry:times=1" if "weighting" in spec else "skip")
     program, seen = stages([s])
     plain, some = without(s), 0
