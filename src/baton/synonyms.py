@@ -35,20 +35,16 @@ def fold(name: str) -> str:
 
 def registered(field: str, name: str, known: Iterable[str]) -> str | None:
     """Return the registered spec that a name in any spelling stands for, or None."""
-    return _table(field, known).get(fold(name))
+    return names_like(field, known).get(fold(name))
 
 
 def names_like(field: str, known: Iterable[str]) -> Mapping[str, str]:
     """Return every name that may be written, in folded form, with the registered spec it stands for."""
-    return _table(field, known)
+    names = list(known)
+    others = {fold(other): spec for other, spec in SYNONYMS.get(field, {}).items() if spec.partition(":")[0] in names}
+    return others | {fold(name): name for name in names}
 
 
 def also_called(field: str, name: str) -> list[str]:
     """Return the other names of a registered spec, as people write them."""
     return [other for other, spec in SYNONYMS.get(field, {}).items() if spec == name]
-
-
-def _table(field: str, known: Iterable[str]) -> dict[str, str]:
-    names = list(known)
-    others = {fold(other): spec for other, spec in SYNONYMS.get(field, {}).items() if spec.partition(":")[0] in names}
-    return others | {fold(name): name for name in names}

@@ -17,10 +17,6 @@ FULL = {symbol: value for symbol, value in SYMBOLS.items() if symbol != "S"}
 PAIRS = list(product(ALGORITHMS, CASES))
 
 
-def effective(algorithm: str, eta: float) -> float:
-    return eta * SYMBOLS["K"] * (SYMBOLS["S"] if algorithm == "sequential" else 1)
-
-
 @pytest.mark.parametrize(("algorithm", "case"), PAIRS)
 def test_the_theorems_are_sums_of_their_one_round_recursions(algorithm: str, case: str) -> None:
     """The tuning lemmas: 3 a r0/b exp(-a h R) + c1 h/b + c2 h^2/b; with a = 0 the first is r0/(b h R)."""
@@ -102,11 +98,6 @@ def test_the_tuned_rate_is_the_lemmas_and_the_smaller_one_has_a_name() -> None:
     c, a, r0 = 4 / (10 * 5), 0.05, 1.0
     lemma = math.log(max(2, a**2 * r0 * 1000 / c)) / (a * 1000)
     assert theory.tuned_rate("sequential", "strongly_convex", **noisy) == pytest.approx(min(1 / 6, lemma))
-
-
-def formulas(text: str) -> list[str]:
-    """The formulas of a paragraph's displayed equation."""
-    return re.findall(r"\\gO\s*\\left\((.*?)\\right\)", text)
 
 
 def test_the_bounds_of_cho_are_the_papers() -> None:

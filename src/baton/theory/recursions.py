@@ -53,14 +53,14 @@ def recursion(algorithm: str, case: str, *, eta: Any, **symbols: Any) -> Recursi
     sequential, nonconvex = algorithm == "sequential", case == "nonconvex"
     h = rate * p.K * (p.S if sequential else 1.0)  # eta_tilde
     with np.errstate(all="ignore"):
-        unit = 2 * p.L if nonconvex else np.asarray(4.0)
+        unit, drift = _constants(case, p)
         keep = 1 - p.mu * h / 2 if case == "strongly_convex" else np.ones(())
         parts = (
             keep,
             (1 / 6 if nonconvex else 2 / 3) * h,
             unit * h**2 * p.sigma**2 / (p.S * p.K),
             unit * h**2 * participation(p.M, p.S) * p.zeta**2,
-            (5 / 6 * p.L**2 if nonconvex else 8 / 3 * p.L) * rate,
+            drift * rate,
         )
         valid = h <= limit(algorithm, case, p) * (1 + 1e-12)
     return Recursion(*(plain(part, shape) for part in (*parts, valid)))
@@ -78,14 +78,20 @@ def _read(algorithm: str, case: str, symbols: dict[str, Any]) -> Problem:
     return read(algorithm, case, given)
 
 
+def _constants(case: str, p: Problem) -> tuple[Floats, Floats]:
+    """Return what the recursion lemmas multiply variances and the client drift by."""
+    if case == "nonconvex":
+        return 2 * p.L, 5 / 6 * p.L**2
+    return np.asarray(4.0), 8 / 3 * p.L
+
+
 def _coefficients(algorithm: str, case: str, p: Problem) -> tuple[Floats, Floats, Floats, Floats]:
     """From the recursion lemma and the drift lemma; b is what is left of the descent at the largest rate."""
-    sequential, nonconvex = algorithm == "sequential", case == "nonconvex"
+    sequential = algorithm == "sequential"
     b = _DESCENT.get(case, {}).get(algorithm, 1 / 3)
     share = p.S if sequential else np.ones(())
     with np.errstate(all="ignore"):
-        unit = 2 * p.L if nonconvex else np.asarray(4.0)
-        drift = 5 / 6 * p.L**2 if nonconvex else 8 / 3 * p.L
+        unit, drift = _constants(case, p)
         heterogeneity = (9 / 4 if sequential else 3 / 2) * p.zeta**2
         linear = unit * (p.sigma**2 / (p.S * p.K) + participation(p.M, p.S) * p.zeta**2)
         square = drift * (9 / 4 * p.sigma**2 / p.K + heterogeneity) / share

@@ -16,19 +16,19 @@ import numpy as np
 from baton.errors import BadInput
 from baton.usercode import files
 from baton.usercode.blame import NOT_THEIRS, written_in
-from baton.usercode.objects import PLAIN, code_names, in_no_file
+from baton.usercode.objects import PLAIN, Seen, code_names, in_no_file
 
 GENERATORS = ("Generator", "RandomState", "MT19937", "PCG64", "Philox", "SFC64")  # of numpy and torch, by class
 
 
 def references(functions: Iterable[Callable[..., Any]]) -> Iterator[str]:
     """Yield what tells these functions, all of a user's files, from the same text with other values."""
-    seen = dict[int, tuple[int, Any]]()
+    seen: Seen = {}
     for function in functions:
         yield from _of(function, seen, "", written_in(function))
 
 
-def _of(value: Any, seen: dict[int, tuple[int, Any]], name: str, where: str) -> Iterator[str]:
+def _of(value: Any, seen: Seen, name: str, where: str) -> Iterator[str]:
     """name: how the value is referred to; where: the function that does, for the line that refuses it."""
     if isinstance(value, PLAIN):
         yield repr(value)
@@ -70,12 +70,12 @@ def _of(value: Any, seen: dict[int, tuple[int, Any]], name: str, where: str) -> 
         yield from _of_object(value, seen, name, where)
 
 
-def _each(values: Iterable[Any], seen: dict[int, tuple[int, Any]], name: str, where: str) -> Iterator[str]:
+def _each(values: Iterable[Any], seen: Seen, name: str, where: str) -> Iterator[str]:
     for value in values:
         yield from _of(value, seen, name, where)
 
 
-def _of_function(function: FunctionType, seen: dict[int, tuple[int, Any]]) -> Iterator[str]:
+def _of_function(function: FunctionType, seen: Seen) -> Iterator[str]:
     """Yield its defaults, its closure, and the globals that its code names, also through modules of the user's."""
     where = written_in(function)
     yield from _each((function.__defaults__, function.__kwdefaults__), seen, "a default", where)
@@ -99,7 +99,7 @@ def _of_function(function: FunctionType, seen: dict[int, tuple[int, Any]]) -> It
                     yield from _of(vars(value)[attribute], seen, f"{name}.{attribute}", where)
 
 
-def _of_object(value: Any, seen: dict[int, tuple[int, Any]], name: str, where: str) -> Iterator[str]:
+def _of_object(value: Any, seen: Seen, name: str, where: str) -> Iterator[str]:
     """Yield what pickle would keep of an object; refuse one whose value cannot be told, or moves by itself."""
     kind = type(value)
     yield f"{kind.__module__} {kind.__qualname__}"
